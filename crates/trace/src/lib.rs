@@ -30,7 +30,7 @@ pub use each_request::{RequestsRead, Wanted, each_request};
 pub use error::TraceError;
 pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
-    LivePeriods, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
+    LivePeriods, Phase, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
 };
 pub use recording::RecordSummary;
 pub use request::{Operation, Request};

@@ -6,7 +6,7 @@ use nestor_statistics::{Interval, LatencyHistogram, unpaired_ratio};
 use serde::Serialize;
 
 use self::noise::{Batches, Estimate, mean, quantile};
-use crate::LayerMetrics;
+use crate::{LayerMetrics, Operation, Phase};
 
 /// Among some thirty numbers side by side, one or two would be outside a 95 % interval by chance. Each
 /// of thirty 99.83 % intervals (Bonferroni) is wider by 3.14 over 1.96, points of the normal distribution.
@@ -44,6 +44,34 @@ pub enum Verdict {
     NoInterval,
 }
 
+/// A number that stands for many lengths of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// The mean.
+    Mean,
+    /// The median.
+    P50,
+    /// The 99th percentile.
+    P99,
+}
+
+/// Which lengths of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Of this interval.
+    pub phase: Phase,
+    /// Of these requests alone; absent where it is not told by operation.
+    pub of: Option<Operation>,
+}
+
+impl Times {
+    /// Whether they are those of the reads or the writes among the requests of `whole`. Flushes are in no whole.
+    pub fn is_part_of(self, whole: Self) -> bool {
+        let of_data = matches!(self.of, Some(Operation::Read | Operation::Write));
+        of_data && whole == Self { of: None, ..self }
+    }
+}
+
 /// One number of both traces.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
@@ -51,6 +79,9 @@ pub struct Difference {
     pub metric: &'static str,
     /// What it says, for people: `a request waits`.
     pub meaning: &'static str,
+    /// What it is of which times; absent where it is of something else.
+    #[serde(skip)]
+    pub times: Option<(Statistic, Times)>,
     /// Its unit.
     pub unit: Unit,
     /// In the first trace.
@@ -103,7 +134,18 @@ fn difference(
         Verdict::NoInterval => 0.3,
         Verdict::WithinNoise => 0.01,
     };
-    Difference { metric, meaning, unit, a, b, ratio, interval, verdict, importance: size * weight }
+    Difference {
+        metric,
+        meaning,
+        times: None,
+        unit,
+        a,
+        b,
+        ratio,
+        interval,
+        verdict,
+        importance: size * weight,
+    }
 }
 
 /// Whether an interval widened for many comparisons contains 1.
@@ -154,11 +196,18 @@ fn rates(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
     }
 }
 
-/// Names of the mean, median and 99th percentile of an interval, and how to get it.
-type Times = ([(&'static str, &'static str); 3], fn(&LayerMetrics) -> Option<&LatencyHistogram>);
+/// An interval, of which requests it is, names of its mean, median and 99th percentile, and how to get it.
+type NamedTimes = (
+    Phase,
+    Option<Operation>,
+    [(&'static str, &'static str); 3],
+    fn(&LayerMetrics) -> Option<&LatencyHistogram>,
+);
 
-const TIMES: [Times; 9] = [
+const TIMES: [NamedTimes; 9] = [
     (
+        Phase::Q2C,
+        None,
         [
             ("mean Q2C", "a request takes"),
             ("p50 Q2C", "half take more than"),
@@ -167,6 +216,8 @@ const TIMES: [Times; 9] = [
         |m| m.q2c.as_ref(),
     ),
     (
+        Phase::D2C,
+        None,
         [
             ("mean D2C", "the device takes"),
             ("p50 D2C", "the device takes, for half of the requests, more than"),
@@ -175,6 +226,8 @@ const TIMES: [Times; 9] = [
         |m| m.d2c.as_ref(),
     ),
     (
+        Phase::Q2D,
+        None,
         [
             ("mean Q2D", "the queue takes"),
             ("p50 Q2D", "the queue takes, for half of the requests, more than"),
@@ -183,6 +236,8 @@ const TIMES: [Times; 9] = [
         |m| m.q2d.as_ref(),
     ),
     (
+        Phase::I2D,
+        None,
         [
             ("mean I2D", "the scheduler takes"),
             ("p50 I2D", "the scheduler takes, for half of the requests, more than"),
@@ -191,6 +246,8 @@ const TIMES: [Times; 9] = [
         |m| m.i2d.as_ref(),
     ),
     (
+        Phase::Q2G,
+        None,
         [
             ("mean Q2G", "getting a request takes"),
             ("p50 Q2G", "getting a request takes, for half of them, more than"),
@@ -199,6 +256,8 @@ const TIMES: [Times; 9] = [
         |m| m.q2g.as_ref(),
     ),
     (
+        Phase::Q2C,
+        Some(Operation::Read),
         [
             ("mean read Q2C", "a read takes"),
             ("p50 read Q2C", "half of the reads take more than"),
@@ -207,6 +266,8 @@ const TIMES: [Times; 9] = [
         |m| m.read_times.q2c.as_ref(),
     ),
     (
+        Phase::Q2C,
+        Some(Operation::Write),
         [
             ("mean write Q2C", "a write takes"),
             ("p50 write Q2C", "half of the writes take more than"),
@@ -215,6 +276,8 @@ const TIMES: [Times; 9] = [
         |m| m.write_times.q2c.as_ref(),
     ),
     (
+        Phase::D2C,
+        Some(Operation::Flush),
         [
             ("mean flush", "a flush takes"),
             ("p50 flush", "half of the flushes take more than"),
@@ -223,6 +286,8 @@ const TIMES: [Times; 9] = [
         |m| m.flush_d2c.as_ref(),
     ),
     (
+        Phase::Q2Q,
+        None,
         [
             ("mean Q2Q", "between bios there are"),
             ("p50 Q2Q", "between half of the bios there are more than"),
@@ -235,16 +300,18 @@ const TIMES: [Times; 9] = [
 fn times(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
     let inflation = |m: &LayerMetrics| m.q2c.as_ref().map_or(1.0, |whole| Batches::of(m).inflation(whole));
     let (wide_a, wide_b) = (inflation(a), inflation(b));
-    for (names, of) in TIMES {
-        let (Some(x), Some(y)) = (of(a), of(b)) else { continue };
+    for (phase, of, names, histogram) in TIMES {
+        let (Some(x), Some(y)) = (histogram(a), histogram(b)) else { continue };
         let pairs = [
-            mean(x, wide_a).zip(mean(y, wide_b)),
-            quantile(x, 0.5, wide_a).zip(quantile(y, 0.5, wide_b)),
-            quantile(x, 0.99, wide_a).zip(quantile(y, 0.99, wide_b)),
+            (Statistic::Mean, mean(x, wide_a).zip(mean(y, wide_b))),
+            (Statistic::P50, quantile(x, 0.5, wide_a).zip(quantile(y, 0.5, wide_b))),
+            (Statistic::P99, quantile(x, 0.99, wide_a).zip(quantile(y, 0.99, wide_b))),
         ];
-        for (name, pair) in names.into_iter().zip(pairs) {
+        for (name, (statistic, pair)) in names.into_iter().zip(pairs) {
             if let Some((x, y)) = pair {
-                found.push(difference(name, Unit::Nanoseconds, x.value, y.value, interval(&x, &y)));
+                let times = Some((statistic, Times { phase, of }));
+                let number = difference(name, Unit::Nanoseconds, x.value, y.value, interval(&x, &y));
+                found.push(Difference { times, ..number });
             }
         }
     }

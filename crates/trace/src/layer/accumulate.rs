@@ -4,10 +4,10 @@ use super::bios::{BioMetrics, Bios};
 use super::counts::Counts;
 use super::lives::{Lives, NoSink, RequestSink, Told};
 use super::pairing::{MOST_IN_FLIGHT, Pairing};
-use super::processes::{MOST_PROCESSES, Phase};
+use super::processes::MOST_PROCESSES;
 use super::timeline::{Clock, Happened};
 use crate::event::{Action, BlockEvent, Device, Direction, Flags};
-use crate::metrics::{LayerMetrics, TracePoint};
+use crate::metrics::{LayerMetrics, Phase, TracePoint};
 
 /// Different seek distances that are counted each, of bios and of requests: 8 MiB of counters each.
 const MOST_DISTANCES: usize = 780_000;

@@ -9,12 +9,12 @@ mod lookup;
 use super::accumulate::Limits;
 use super::histogram::{Exact, Histogram, Tally};
 use super::live::Live;
-use super::processes::{PHASES, Phase, Processes, interval};
+use super::processes::{PHASES, Processes, interval};
 use super::seeks::Seeks;
 use super::slab::{Id, NONE, Slab};
 use super::table::{Key, Table, key};
 use crate::event::{Action, BlockEvent, Device};
-use crate::metrics::{BttMetrics, PlugMetrics};
+use crate::metrics::{BttMetrics, Phase, PlugMetrics};
 
 /// Sectors whose bios are in one list, as a power of two.
 const LIST_SHIFT: u32 = 8;

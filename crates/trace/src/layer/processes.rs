@@ -4,27 +4,12 @@ use super::histogram::{CoarseHistogram, Exact};
 use super::slab::NONE;
 use super::table::{Key, Table, key};
 use crate::event::{BlockEvent, Device, Direction, Flags};
-use crate::metrics::{ProcessIntervals, ProcessMetrics};
+use crate::metrics::{Phase, ProcessIntervals, ProcessMetrics};
 
 /// The most threads of a device that are distinguished; the others are counted together.
 pub(super) const MOST_PROCESSES: usize = 512;
 
-/// The intervals of a bio's life, as btt defines them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Q2Q,
-    Q2A,
-    Q2G,
-    S2G,
-    G2I,
-    Q2M,
-    I2D,
-    M2D,
-    D2C,
-    Q2C,
-}
-
-/// How many [`Phase`]s there are.
+/// How many [`Phase`]s a bio has: the first ones. Those after them are of requests.
 pub(super) const PHASES: usize = Phase::Q2C as usize + 1;
 
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Phase;
+
 /// An interval of `btt`'s first table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BttInterval {
@@ -94,10 +96,16 @@ impl BttMetrics {
     /// The table "Device Overhead": Q2G, G2I, Q2M, I2D and D2C as shares (0 to 1) of Q2C, each of the sums.
     ///
     /// They add up to 1 only where nothing merged: the M2D of merged bios is not among them.
-    pub fn overhead(&self) -> Option<[(&'static str, f64); 5]> {
+    pub fn overhead(&self) -> Option<[(Phase, f64); 5]> {
         (self.q2c.total_ns > 0).then(|| {
-            [("Q2G", self.q2g), ("G2I", self.g2i), ("Q2M", self.q2m), ("I2D", self.i2d), ("D2C", self.d2c)]
-                .map(|(name, interval)| (name, interval.total_ns as f64 / self.q2c.total_ns as f64))
+            [
+                (Phase::Q2G, self.q2g),
+                (Phase::G2I, self.g2i),
+                (Phase::Q2M, self.q2m),
+                (Phase::I2D, self.i2d),
+                (Phase::D2C, self.d2c),
+            ]
+            .map(|(phase, interval)| (phase, interval.total_ns as f64 / self.q2c.total_ns as f64))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod btt;
 mod classes;
+mod phase;
 mod process;
 mod seeks;
 mod timeline;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};
 pub use classes::ClassMetrics;
+pub use phase::Phase;
 pub use process::{ProcessIntervals, ProcessMetrics};
 pub use seeks::{CDF_STEPS, SeekMetrics};
 pub use timeline::Timeline;

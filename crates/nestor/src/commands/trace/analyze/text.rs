@@ -3,7 +3,7 @@
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, rate, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::{
-    Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, ProcessMetrics, SeekMetrics,
+    Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, Phase, ProcessMetrics, SeekMetrics,
 };
 
 use super::histograms;
@@ -117,42 +117,42 @@ fn where_time_went(m: &LayerMetrics) -> String {
     text
 }
 
-/// Name, what it is, and a histogram.
-type Phase<'a> = (&'static str, &'static str, &'a Option<LatencyHistogram>);
+/// The interval, where a row is of all requests; what it is, and a histogram.
+type Row<'a> = (Option<Phase>, &'static str, &'a Option<LatencyHistogram>);
 
 fn times(m: &LayerMetrics) -> String {
-    let phases: [Phase<'_>; 14] = [
-        ("Q2Q", "between bios", &m.q2q),
-        ("Q2A", "to remap", &m.q2a),
-        ("Q2G", "to get request", &m.q2g),
-        ("S2G", "sleep", &m.s2g),
-        ("G2I", "to insert", &m.g2i),
-        ("Q2M", "to merge", &m.q2m),
-        ("M2D", "merged to issue", &m.m2d),
-        ("Q2I", "queued to insert", &m.q2i),
-        ("I2D", "scheduler", &m.i2d),
-        ("Q2D", "whole queue", &m.q2d),
-        ("D2C", "device", &m.d2c),
-        ("Q2C", "whole, per bio", &m.q2c),
-        ("", "of reads", &m.read_times.q2c),
-        ("", "of writes", &m.write_times.q2c),
+    let lines: [Row<'_>; 14] = [
+        (Some(Phase::Q2Q), "between bios", &m.q2q),
+        (Some(Phase::Q2A), "to remap", &m.q2a),
+        (Some(Phase::Q2G), "to get request", &m.q2g),
+        (Some(Phase::S2G), "sleep", &m.s2g),
+        (Some(Phase::G2I), "to insert", &m.g2i),
+        (Some(Phase::Q2M), "to merge", &m.q2m),
+        (Some(Phase::M2D), "merged to issue", &m.m2d),
+        (Some(Phase::Q2I), "queued to insert", &m.q2i),
+        (Some(Phase::I2D), "scheduler", &m.i2d),
+        (Some(Phase::Q2D), "whole queue", &m.q2d),
+        (Some(Phase::D2C), "device", &m.d2c),
+        (Some(Phase::Q2C), "whole, per bio", &m.q2c),
+        (None, "of reads", &m.read_times.q2c),
+        (None, "of writes", &m.write_times.q2c),
     ];
     let btt = m.btt.unwrap_or_default();
     let overhead = btt.overhead();
-    let share_of = |name: &str| {
-        let found = overhead.iter().flatten().find(|(n, _)| *n == name);
+    let share_of = |phase: Phase| {
+        let found = overhead.iter().flatten().find(|(p, _)| *p == phase);
         found.map_or_else(String::new, |(_, part)| format!("{:.4} %", part * 100.0))
     };
     let mut rows: Vec<[String; 10]> = Vec::new();
-    for (name, what, histogram) in phases {
+    for (phase, what, histogram) in lines {
         let Some(summary) = histogram.as_ref().and_then(LatencyHistogram::summary) else { continue };
-        rows.push(time_row(name, what, &summary, share_of(name)));
-        if name == "D2C" && btt.d2c.count != summary.count && btt.d2c.count > 0 {
+        rows.push(time_row(phase, what, &summary, phase.map_or_else(String::new, share_of)));
+        if phase == Some(Phase::D2C) && btt.d2c.count != summary.count && btt.d2c.count > 0 {
             rows.push(btt_row("", "per bio (btt)", &btt.d2c));
         }
     }
     if let Some(summary) = m.flush_d2c.as_ref().and_then(LatencyHistogram::summary) {
-        rows.push(time_row("", "flushes", &summary, String::new()));
+        rows.push(time_row(None, "flushes", &summary, String::new()));
     }
     if rows.is_empty() {
         return String::new();
@@ -161,11 +161,11 @@ fn times(m: &LayerMetrics) -> String {
     table(&heading, &rows)
 }
 
-fn time_row(name: &str, what: &str, s: &LatencySummary, of_q2c: String) -> [String; 10] {
+fn time_row(phase: Option<Phase>, what: &str, s: &LatencySummary, of_q2c: String) -> [String; 10] {
     let [min, p50, p90, p99, max] =
         [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.max_ns].map(|ns| duration_ns(ns as f64));
     [
-        name.to_owned(),
+        phase.map_or_else(String::new, |p| p.to_string()),
         what.to_owned(),
         count(s.count),
         min,

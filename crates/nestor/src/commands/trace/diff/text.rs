@@ -4,7 +4,7 @@ use nestor_report::units::{bytes, count, digits, duration_ns, share, signed};
 
 use super::{Compared, ComparedLayer};
 use crate::output::table;
-use nestor_trace::diff::{Difference, Unit, Verdict};
+use nestor_trace::diff::{Difference, Statistic, Unit, Verdict};
 
 /// Differences that are told in words.
 const MOST_WORDS: usize = 4;
@@ -44,16 +44,11 @@ fn worth_words(all: &[Difference]) -> Vec<&Difference> {
     let matters = |d: &&Difference| d.verdict != Verdict::WithinNoise && d.importance > SMALLEST_WORTH_WORDS;
     let mut told: Vec<&Difference> = Vec::new();
     for difference in all.iter().filter(matters) {
-        let (_, family) = parts(difference.metric);
-        // Of reads and writes only what the whole does not say already.
-        let is_told = |t: &&Difference| {
-            let whole = parts(t.metric).1;
-            whole == family || (family.ends_with(whole) && close(t, difference))
-        };
-        if told.iter().any(is_told) {
+        if told.iter().any(|t| is_said_by(difference, t)) {
             continue;
         }
-        let mean = all.iter().filter(matters).find(|d| parts(d.metric) == ("mean", family));
+        let times = difference.times.map(|(_, times)| (Statistic::Mean, times));
+        let mean = all.iter().filter(matters).find(|d| times.is_some() && d.times == times);
         told.push(mean.unwrap_or(difference));
         if told.len() == MOST_WORDS {
             break;
@@ -62,12 +57,10 @@ fn worth_words(all: &[Difference]) -> Vec<&Difference> {
     told
 }
 
-/// `p99` and `read Q2C`.
-fn parts(metric: &str) -> (&str, &str) {
-    match metric.split_once(' ') {
-        Some((kind @ ("mean" | "p50" | "p99"), of)) => (kind, of),
-        _ => ("", metric),
-    }
+/// Whether one that is told leaves nothing to say of the other: of reads and writes only what the whole does not say already.
+fn is_said_by(difference: &Difference, told: &Difference) -> bool {
+    let Some(((_, times), (_, whole))) = difference.times.zip(told.times) else { return false };
+    times == whole || (times.is_part_of(whole) && close(told, difference))
 }
 
 /// Whether two ratios are about the same.
