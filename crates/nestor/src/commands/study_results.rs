@@ -42,13 +42,22 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     write("README.md", &readme(record, &claim_findings(&report.claims), &board, &pictures))
 }
 
-/// What a README of this program says of itself.
-const MADE_BY: &str = "made by `nestor replicate`";
+/// The last line of a README of this program, by which it is known. It is part of the file's form.
+const MARKER: &str = "<!-- results of nestor replicate -->";
+/// What the line about the study has in a README of a version without [`MARKER`]: how it begins, and words in it.
+const BEFORE_MARKER: [&str; 2] = ["Study `", ", made by `nestor replicate`. "];
+
+/// Whether a README is of this program.
+fn is_ours(readme: &str) -> bool {
+    let [begins, has] = BEFORE_MARKER;
+    readme.lines().next_back() == Some(MARKER)
+        || readme.lines().any(|line| line.starts_with(begins) && line.contains(has))
+}
 
 /// Refuses to overwrite a README that Nestor did not write: the directory is then not one for results.
 fn refuse_foreign(readme: &Path) -> Result<()> {
     let text = std::fs::read_to_string(readme).unwrap_or_default();
-    if text.is_empty() || text.contains(MADE_BY) {
+    if text.is_empty() || is_ours(&text) {
         return Ok(());
     }
     bail!(
@@ -62,7 +71,7 @@ fn refuse_foreign(readme: &Path) -> Result<()> {
 fn readme(record: &StudyRecord, findings: &[String], board: &str, pictures: &[(String, String)]) -> String {
     let scale = record.study.scale.as_ref().map(|s| format!(", scale `{s}`")).unwrap_or_default();
     let mut text = format!(
-        "# {}\n\n{}\n\nStudy `{}`{scale}, {MADE_BY}. How it was measured: [environment.txt](environment.txt). \
+        "# {}\n\n{}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
          All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json).\n\n\
          ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
         record.study.title,
@@ -73,7 +82,7 @@ fn readme(record: &StudyRecord, findings: &[String], board: &str, pictures: &[(S
     for (name, title) in pictures {
         let _ = write!(text, "\n## {title}\n\n![{title}]({name})\n");
     }
-    text
+    text + "\n" + MARKER + "\n"
 }
 
 /// What the runs have in common, and what differs, each value with its number of runs.
@@ -118,4 +127,21 @@ fn facts_of(record: &CellRecord) -> Vec<(String, String)> {
     facts.extend(environment.machines.iter().map(|m| (format!("machine {}", m.label), m.in_words())));
     facts.extend(environment.packages.iter().map(|(name, version)| (name.clone(), version.clone())));
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_readme_is_known_by_its_last_line_or_by_the_words_of_older_versions() {
+        assert!(is_ours(&format!("# Any title\n\n{MARKER}\n")));
+        let before =
+            "# T\n\nStudy `nested-fs`, scale `quick`, made by `nestor replicate`. How it was measured: x.\n";
+        assert!(is_ours(before));
+        assert!(!is_ours(&format!(
+            "# Mine\n\nREADMEs of results end with\n{MARKER}\nand are overwritten.\n"
+        )));
+        assert!(!is_ours("# Mine\n\nThese numbers were made by `nestor replicate`. See there.\n"));
+    }
 }
