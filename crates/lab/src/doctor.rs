@@ -92,7 +92,10 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
     );
     findings.extend(file_systems(facts));
     findings.push(tracing(facts));
-    findings.extend([space("cache", &places.cache_directory), space("work directory", &places.work_root)]);
+    findings.extend([
+        space("cache", "NESTOR_CACHE", &places.cache_directory),
+        space("work directory", "NESTOR_WORK", &places.work_root),
+    ]);
     findings.push(leftovers(&places.work_root));
     findings
 }
@@ -272,7 +275,8 @@ fn tracing(facts: &Facts) -> Finding {
     finding("tracing", State::Ok, "the kernel is not locked down", "blktrace, or tracefs where that fails")
 }
 
-fn space(subject: &str, directory: &Path) -> Finding {
+/// Whether a directory has room; `variable` names another one.
+fn space(subject: &str, variable: &str, directory: &Path) -> Finding {
     let existing = directory.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
     let free_mib = match rustix::fs::statvfs(existing) {
         Ok(stat) => (stat.f_bavail * stat.f_frsize) >> 20,
@@ -287,7 +291,6 @@ fn space(subject: &str, directory: &Path) -> Finding {
     };
     let found = format!("{}: {free_mib} MiB free", directory.display());
     if free_mib < 4096 {
-        let variable = if subject == "cache" { "NESTOR_CACHE" } else { "NESTOR_WORK" };
         let advice = format!("set {variable} to a directory with 4 GiB free");
         return finding(subject, State::Limited, found, advice);
     }

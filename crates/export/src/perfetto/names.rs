@@ -2,8 +2,8 @@
 
 use nestor_correlate::Origin;
 use nestor_layout::Class;
-use nestor_trace::Request;
 use nestor_trace::event::Flags;
+use nestor_trace::{Operation, Request};
 
 use super::fields::{annotation, event, interned, packet};
 use super::proto::Message;
@@ -117,7 +117,7 @@ fn slice_name(request: &Request) -> String {
     let operation = words::operation(request.operation);
     match request.class {
         Class::Unknown => operation.to_owned(),
-        Class::Flush if operation == "flush" => operation.to_owned(),
+        Class::Flush if request.operation == Operation::Flush => operation.to_owned(),
         class => format!("{operation} {}", class.label()),
     }
 }
