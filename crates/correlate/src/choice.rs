@@ -5,7 +5,7 @@ use std::fmt;
 use nestor_trace::Operation;
 use serde::{Deserialize, Serialize};
 
-/// Why a request was chosen. In a results file it stands as its words.
+/// Why a request was chosen. A results file keeps it in the words of [`Choice::stored`]; tables show those of `Display`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Choice {
@@ -60,6 +60,25 @@ pub(crate) fn word(operation: Operation) -> &'static str {
     }
 }
 
+impl Choice {
+    /// The words in which results keep it. They are those of every version, whatever tables call it.
+    pub fn stored(self) -> String {
+        let Self::Latency(rank, operation) = self else { return "around the middle of the run".to_owned() };
+        let rank = match rank {
+            Rank::Median => "median",
+            Rank::P99 => "p99",
+            Rank::Longest => "longest",
+        };
+        let operation = match operation {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Discard => "discard",
+        };
+        format!("{rank} {operation}")
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,7 +90,7 @@ impl fmt::Display for Choice {
 
 impl From<Choice> for String {
     fn from(choice: Choice) -> Self {
-        choice.to_string()
+        choice.stored()
     }
 }
 
@@ -84,7 +103,7 @@ impl TryFrom<String> for Choice {
             .into_iter()
             .flat_map(ranked)
             .chain([Self::AroundTheMiddle])
-            .find(|choice| choice.to_string() == text)
+            .find(|choice| choice.stored() == text)
             .ok_or_else(|| format!("no request is chosen as {text:?}"))
     }
 }
@@ -96,7 +115,7 @@ mod tests {
     #[test]
     fn a_choice_is_read_back_from_its_words() {
         let p99 = Choice::Latency(Rank::P99, Operation::Write);
-        assert_eq!(p99.to_string(), "p99 write");
+        assert_eq!((p99.stored(), p99.to_string()), ("p99 write".to_owned(), "p99 write".to_owned()));
         for choice in [p99, Choice::AroundTheMiddle, Choice::Latency(Rank::Longest, Operation::Discard)] {
             assert_eq!(Choice::try_from(String::from(choice)), Ok(choice));
         }

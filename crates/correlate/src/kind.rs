@@ -1,8 +1,9 @@
-//! What was recorded at a trace point. Files of requests and results keep it as text, in the words of [`LevelKind`]'s `Display`.
+//! What was recorded at a trace point. Files of requests and results keep it in the words of [`LevelKind::stored`]; tables show those of `Display`.
 
 use std::fmt;
 
 use nestor_stack::MachineLabel;
+use nestor_trace::RequestHeader;
 use serde::{Deserialize, Serialize};
 
 /// What was recorded at a trace point.
@@ -30,20 +31,29 @@ impl Default for LevelKind {
 }
 
 impl LevelKind {
+    /// The words in which files of requests and results keep it. They are those of every version, whatever tables call it.
+    pub fn stored(&self) -> String {
+        match self {
+            Self::Application => RequestHeader::APPLICATION.to_owned(),
+            Self::Block(machine) => format!("{machine}{}", RequestHeader::BLOCK),
+            Self::Hypervisor => RequestHeader::HYPERVISOR.to_owned(),
+            Self::ImageFile => RequestHeader::IMAGE_FILE.to_owned(),
+            Self::Medium => RequestHeader::MEDIUM.to_owned(),
+            Self::Other(words) => words.clone(),
+        }
+    }
+
     /// Whether it is a block device of the outermost machine.
     pub fn is_host_block(&self) -> bool {
         *self == Self::Block(MachineLabel::Host)
     }
 }
 
-/// What ends the words for a block device.
-const BLOCK: &str = " block";
-
 impl fmt::Display for LevelKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Application => f.pad("application"),
-            Self::Block(machine) => f.pad(&format!("{machine}{BLOCK}")),
+            Self::Block(machine) => f.pad(&format!("{machine} block")),
             Self::Hypervisor => f.pad("hypervisor"),
             Self::ImageFile => f.pad("image file"),
             Self::Medium => f.pad("medium"),
@@ -54,11 +64,11 @@ impl fmt::Display for LevelKind {
 
 impl From<&str> for LevelKind {
     fn from(words: &str) -> Self {
-        match (words, words.strip_suffix(BLOCK).map(str::parse)) {
-            ("application", _) => Self::Application,
-            ("hypervisor", _) => Self::Hypervisor,
-            ("image file", _) => Self::ImageFile,
-            ("medium", _) => Self::Medium,
+        match (words, words.strip_suffix(RequestHeader::BLOCK).map(str::parse)) {
+            (RequestHeader::APPLICATION, _) => Self::Application,
+            (RequestHeader::HYPERVISOR, _) => Self::Hypervisor,
+            (RequestHeader::IMAGE_FILE, _) => Self::ImageFile,
+            (RequestHeader::MEDIUM, _) => Self::Medium,
             (_, Some(Ok(machine))) => Self::Block(machine),
             _ => Self::Other(words.to_owned()),
         }
@@ -73,7 +83,7 @@ impl From<String> for LevelKind {
 
 impl From<LevelKind> for String {
     fn from(kind: LevelKind) -> Self {
-        kind.to_string()
+        kind.stored()
     }
 }
 
@@ -94,10 +104,11 @@ mod tests {
             "block",
             "",
         ] {
-            assert_eq!(LevelKind::from(words).to_string(), words);
+            let kind = LevelKind::from(words);
+            assert_eq!((kind.stored(), kind.to_string()), (words.to_owned(), words.to_owned()));
         }
         assert!(LevelKind::from("host block").is_host_block());
         assert!(!LevelKind::from("guest block").is_host_block());
-        assert_eq!(LevelKind::from("").to_string(), LevelKind::default().to_string());
+        assert_eq!(LevelKind::from(""), LevelKind::default());
     }
 }

@@ -22,7 +22,7 @@ pub fn write_csv(trace: &Trace, out: &mut dyn Write) -> Result<Written, ExportEr
     let mut written = Written::default();
     writeln!(out, "{COLUMNS}")?;
     for (number, level) in trace.levels.iter().enumerate() {
-        let kind = level.level.kind.to_string();
+        let kind = level.level.kind.stored();
         let names = [&level.level.layer, &kind, &level.level.machine].map(|name| field(name));
         let before = format!("{number},{}", names.join(","));
         let index = LevelIndex::at(number);

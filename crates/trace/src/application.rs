@@ -280,7 +280,7 @@ fn write(
     let begin_ns = u64::try_from(begin_ns.max(0)).unwrap_or(0);
     let header = RequestHeader {
         layer: "application".to_owned(),
-        kind: "application".to_owned(),
+        kind: RequestHeader::APPLICATION.to_owned(),
         machine: machine.to_owned(),
         clock: ClockReading { realtime_ns: Some(now.realtime_ns), monotonic_ns: now.monotonic_ns },
         ..RequestHeader::default()

@@ -79,7 +79,7 @@ impl HypervisorOutput {
     fn header(&self, summary: &RecordSummary) -> RequestHeader {
         RequestHeader {
             layer: self.layer.clone(),
-            kind: "hypervisor".to_owned(),
+            kind: RequestHeader::HYPERVISOR.to_owned(),
             machine: self.machine.clone(),
             clock: ClockReading {
                 realtime_ns: Some(summary.started_realtime_ns),
@@ -120,7 +120,7 @@ pub fn summarize_hypervisor(
         // The layer of these requests is the image format, not the machine.
         RequestHeader {
             layer: source.format.clone().unwrap_or_default(),
-            kind: "image file".to_owned(),
+            kind: RequestHeader::IMAGE_FILE.to_owned(),
             space_bytes: 0,
             ..header
         },

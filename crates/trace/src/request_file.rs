@@ -62,3 +62,17 @@ pub struct RequestHeader {
     /// Requests in the file; 0 if it was never closed. [`RequestWriter`] counts them.
     pub records: u64,
 }
+
+/// The words for [`RequestHeader::kind`]. They are part of the file's form, whatever tables call it.
+impl RequestHeader {
+    /// An application's own operations.
+    pub const APPLICATION: &str = "application";
+    /// What ends the words for a block device; the machine's are before it.
+    pub const BLOCK: &str = " block";
+    /// A hypervisor's requests on a virtual disk.
+    pub const HYPERVISOR: &str = "hypervisor";
+    /// A hypervisor's requests on the file that holds a virtual disk in an image format.
+    pub const IMAGE_FILE: &str = "image file";
+    /// The disk itself.
+    pub const MEDIUM: &str = "medium";
+}

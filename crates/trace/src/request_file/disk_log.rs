@@ -31,7 +31,7 @@ impl DiskLogRequests {
         let log = reader.header();
         let header = RequestHeader {
             layer: layer.to_owned(),
-            kind: "medium".to_owned(),
+            kind: RequestHeader::MEDIUM.to_owned(),
             machine: machine.to_owned(),
             clock: ClockReading { realtime_ns: None, monotonic_ns: log.opened_ns },
             space_bytes: log.sectors.saturating_mul(SECTOR_BYTES),

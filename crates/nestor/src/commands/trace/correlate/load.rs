@@ -6,8 +6,9 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_correlate::LevelInput;
+use nestor_correlate::{LevelInput, LevelKind};
 use nestor_layout::Layout;
+use nestor_stack::MachineLabel;
 use nestor_trace::decode::{EventSource, Format, RequestSource, Source, open};
 use nestor_trace::event::Device;
 use nestor_trace::hypervisor::{HypervisorOutput, summarize_hypervisor};
@@ -35,19 +36,24 @@ pub enum Role {
 
 impl Role {
     /// Layer, kind and machine, where the trace does not say them.
-    fn names(self) -> [&'static str; 3] {
+    fn names(self) -> (&'static str, LevelKind, &'static str) {
         match self {
-            Self::Guest => ["guest", "guest block", "guest"],
-            Self::Hypervisor => ["hypervisor", "hypervisor", "host"],
-            Self::ImageFile => ["image", "image file", "host"],
-            Self::Host => ["host", "host block", "host"],
-            Self::Medium => ["medium", "medium", "medium"],
+            Self::Guest => ("guest", LevelKind::Block(MachineLabel::Guest(1)), "guest"),
+            Self::Hypervisor => ("hypervisor", LevelKind::Hypervisor, "host"),
+            Self::ImageFile => ("image", LevelKind::ImageFile, "host"),
+            Self::Host => ("host", LevelKind::Block(MachineLabel::Host), "host"),
+            Self::Medium => ("medium", LevelKind::Medium, "medium"),
         }
     }
 
     fn header(self) -> RequestHeader {
-        let [layer, kind, machine] = self.names().map(str::to_owned);
-        RequestHeader { layer, kind, machine, ..RequestHeader::default() }
+        let (layer, kind, machine) = self.names();
+        RequestHeader {
+            layer: layer.to_owned(),
+            kind: kind.stored(),
+            machine: machine.to_owned(),
+            ..RequestHeader::default()
+        }
     }
 }
 
@@ -130,7 +136,7 @@ fn convert(
             }
         }
         (Format::DiskLog, _) => {
-            let [layer, _, machine] = wanted.role.names();
+            let (layer, _, machine) = wanted.role.names();
             DiskLogRequests::open(path, layer, machine)?.write_to(wanted.to)?;
             return Ok(wanted.to.to_path_buf());
         }
@@ -152,7 +158,7 @@ fn recording(
     summary: &RecordSummary,
     attribution: Option<&Attribution>,
 ) -> Result<PathBuf> {
-    let [layer, kind, machine] = wanted.role.names().map(str::to_owned);
+    let RequestHeader { layer, kind, machine, .. } = wanted.role.header();
     let requests = wanted.to.to_path_buf();
     if summary.hypervisor.is_none() {
         let options = SummarizeOptions {
