@@ -137,15 +137,39 @@ pub struct UsualLayers(BTreeMap<&'static str, Layer>);
 pub struct ShortName {
     /// The name.
     pub text: String,
+    /// The names that it is joined from, the topmost first.
+    joined: Vec<String>,
+    /// A shorter one for narrow tables, which only the raw disk has.
+    narrow: Option<String>,
     /// The layers in it that stand there by their names alone.
     names: BTreeSet<&'static str>,
 }
 
 impl ShortName {
+    /// Words that name no layer.
+    pub fn words(text: &str) -> Self {
+        Self { text: text.to_owned(), joined: vec![text.to_owned()], ..Self::default() }
+    }
+
+    /// The raw disk, with the medium if it is to be said and the options of a machine that is not the usual one.
+    fn raw_disk(medium: Option<&Self>, note: &str) -> Self {
+        let medium = medium.map(|medium| format!(" ({})", medium.text));
+        let [after, narrow_after] = match (note, &medium) {
+            ("", _) => [String::new(), String::new()],
+            (note, None) => [format!(", {note}"), format!(" {note}")],
+            (note, Some(_)) => [format!(", {note}"), format!(", {note}")],
+        };
+        let medium = medium.unwrap_or_default();
+        let narrow = Some(format!("disk{medium}{narrow_after}"));
+        Self { narrow, ..Self::words(&format!("raw disk{medium}{after}")) }
+    }
+
     /// One under the other.
     fn join(self, below: Self) -> Self {
         Self {
             text: format!("{}/{}", self.text, below.text),
+            joined: [self.joined, below.joined].concat(),
+            narrow: None,
             names: self.names.into_iter().chain(below.names).collect(),
         }
     }
@@ -181,14 +205,14 @@ impl UsualLayers {
             Guest::InMachine(above, machine) if above.is_empty() => (self.layer(machine), None),
             Guest::InMachine(above, machine) => (self.shortened(above), Some(self.layer(machine))),
             Guest::Native(top) => (self.layer(top), None),
-            Guest::Unknown(text) => (ShortName { text: text.clone(), ..ShortName::default() }, None),
+            Guest::Unknown(text) => (ShortName::words(text), None),
         }
     }
 
     fn layer(&self, layer: &Layer) -> ShortName {
         let named = |text: String| ShortName {
             names: (text == layer.name()).then(|| layer.name()).into_iter().collect(),
-            text,
+            ..ShortName::words(&text)
         };
         let Some(usual) = self.0.get(layer.name()) else { return named(layer.to_string()) };
         if usual == layer {
@@ -224,22 +248,30 @@ pub fn host_names(parts: &[StackParts], usual: &UsualLayers) -> Vec<ShortName> {
         let below = match &part.host {
             Host::Below(layers) => (!layers.is_empty()).then(|| usual.shortened(layers)),
             Host::NoMachine(layers) => {
-                let none = ShortName { text: "no VM".to_owned(), ..ShortName::default() };
+                let none = ShortName::words("no VM");
                 Some(if layers.is_empty() { none } else { none.join(usual.shortened(layers)) })
             }
         };
-        let mut name = match (below, is_said) {
-            (None, false) => ShortName { text: "raw disk".to_owned(), ..ShortName::default() },
-            (None, true) => ShortName { text: format!("raw disk ({})", medium.text), ..ShortName::default() },
+        match (below, is_said) {
+            (None, _) => ShortName::raw_disk(is_said.then_some(medium), &part.machine_note),
             (Some(below), false) => below,
             (Some(below), true) => below.join(medium.clone()),
-        };
-        if !part.machine_note.is_empty() {
-            name.text = format!("{}, {}", name.text, part.machine_note);
         }
-        name
     };
     parts.iter().zip(&media).map(name).collect()
+}
+
+/// Column names for a narrow table: without the first layer if all names of several layers have the same, which is the
+/// image format as a rule, and `disk` for the raw disk.
+pub fn narrow_names(names: &[ShortName]) -> Vec<String> {
+    let firsts = || names.iter().filter(|name| name.joined.len() > 1).map(|name| &name.joined[0]);
+    let is_one = firsts().all(|first| Some(first) == firsts().next());
+    let narrow = |name: &ShortName| match (&name.narrow, name.joined.as_slice()) {
+        (Some(narrow), _) => narrow.clone(),
+        (None, [_, others @ ..]) if is_one && !others.is_empty() => others.join("/"),
+        _ => name.text.clone(),
+    };
+    names.iter().map(narrow).collect()
 }
 
 /// Names without the options (`:…`) that all of them end with, and those options.
@@ -299,6 +331,22 @@ mod tests {
         };
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
+    }
+
+    #[test]
+    fn narrow_names_leave_out_what_all_images_have() {
+        let names = |stacks: &[&str]| {
+            let stacks = written(stacks);
+            narrow_names(&host_names(&parts_of(&stacks), &UsualLayers::of(&stacks)))
+        };
+        assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["disk", "jfs"]);
+        assert_eq!(names(&["xfs/kvm/raw/jfs/hdd", "xfs/kvm/qcow2/jfs/hdd"]), ["raw/jfs", "qcow2/jfs"]);
+        assert_eq!(
+            names(&["xfs/kvm/file:/srv/x", "xfs/kvm/raw/jfs/file:/srv/y"]),
+            ["disk (file:/srv/x)", "jfs/file:/srv/y"]
+        );
+        let with_cache = ["ext3/kvm/hdd", "ext3/kvm/raw/xfs/hdd", "ext3/kvm:cache=writethrough/hdd"];
+        assert_eq!(names(&with_cache), ["disk", "xfs", "disk cache=writethrough"]);
     }
 
     #[test]

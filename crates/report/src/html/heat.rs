@@ -17,11 +17,22 @@ const UNSURE: f64 = 0.40;
 /// Ends of the interval strip: a quarter to four times.
 const STRIP_FACTOR: f64 = 4.0;
 
+/// Which way a ratio points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Slower,
+    Faster,
+    Alike,
+}
+
 /// A cell as the page shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct HeatCell {
     /// `baseline`, `slower`, `faster`, `alike`, `failed`, `not-run` or `absent`.
     pub class: &'static str,
+    /// Which way its ratio points, if it has one.
+    #[serde(skip)]
+    pub direction: Option<Direction>,
     /// Whether the study has no such cell.
     pub is_absent: bool,
     /// Share of colour in per cent.
@@ -91,6 +102,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
     let ratio = cell.ratio.filter(|_| cell.kind == CellKind::Compared);
     HeatCell {
         class,
+        direction: ratio.as_ref().map(Direction::of),
         is_absent: cell.kind == CellKind::Absent,
         mix: ratio.map_or(0, |r| (mix(&r) * 100.0).round() as u32),
         value: typeset(&value),
@@ -102,12 +114,22 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
     }
 }
 
+impl Direction {
+    fn of(ratio: &Ratio) -> Self {
+        match ratio.value {
+            r if r < 0.995 => Self::Slower,
+            r if r > 1.005 => Self::Faster,
+            _ => Self::Alike,
+        }
+    }
+}
+
 /// Which way a ratio points, as a class of the style sheet.
 pub(super) fn direction(ratio: &Ratio) -> &'static str {
-    match ratio.value {
-        r if r < 0.995 => "slower",
-        r if r > 1.005 => "faster",
-        _ => "alike",
+    match Direction::of(ratio) {
+        Direction::Slower => "slower",
+        Direction::Faster => "faster",
+        Direction::Alike => "alike",
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nestor_text::markup_escaped;
 
-use super::heat::{HeatCell, HeatMap, heat_maps};
+use super::heat::{Direction, HeatCell, HeatMap, heat_maps};
 use crate::view::StudyReport;
 
 const CELL_WIDTH: usize = 150;
@@ -91,7 +91,7 @@ fn draw_cell(body: &mut String, cell: &HeatCell, x: usize, y: usize) {
         body,
         "<rect class=\"neutral\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>"
     );
-    if matches!(cell.class, "slower" | "faster") {
+    if matches!(cell.direction, Some(Direction::Slower | Direction::Faster)) {
         let opacity = f64::from(cell.mix) / 100.0;
         let _ = write!(
             body,

@@ -7,6 +7,7 @@ use nestor_text::{Align, Table, visible_in_columns as visible};
 
 use super::compare::how_sure;
 use super::{Lines, honesty_lines, message_lines};
+use crate::labels::{ShortName, UsualLayers, host_names, narrow_names, parts_of};
 use crate::style::Style;
 use crate::units;
 use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport};
@@ -33,7 +34,7 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.extend(report.method.iter().flat_map(|line| style.wrapped("  ", 4, line)).map(|l| style.faint(&l)));
     for matrix in &report.matrices {
         lines.gap();
-        lines.extend(matrix_lines(matrix, style));
+        lines.extend(matrix_lines(report, matrix, style));
     }
     lines.gap();
     lines.extend(legend(report, style));
@@ -53,7 +54,7 @@ fn with_findings(report: &StudyReport, style: Style) -> String {
     // A comparison of one pair tells nothing but its two numbers, of which the findings speak.
     for matrix in report.matrices.iter().filter(|matrix| has_interval(matrix)) {
         lines.gap();
-        lines.extend(matrix_lines(matrix, style));
+        lines.extend(matrix_lines(report, matrix, style));
     }
     lines.extend(legend(report, style));
     let less_sure = match doubtful(report).len() {
@@ -97,12 +98,12 @@ fn physical(report: &StudyReport, style: Style) -> Vec<String> {
     }
 }
 
-fn matrix_lines(matrix: &Matrix, style: Style) -> Vec<String> {
+fn matrix_lines(report: &StudyReport, matrix: &Matrix, style: Style) -> Vec<String> {
     let title: Vec<String> =
         style.wrapped("  ", 4, &visible(&matrix.title)).iter().map(|l| style.strong(l)).collect();
     let fits = |table: &Table| table.width() <= style.width;
     let full = table(matrix, &matrix.columns, cell_text);
-    let compact = table(matrix, &compact_heads(&matrix.columns), compact_text);
+    let compact = table(matrix, &compact_heads(report, matrix), compact_text);
     let body = if fits(&full) {
         full.lines()
     } else if fits(&compact) {
@@ -114,15 +115,20 @@ fn matrix_lines(matrix: &Matrix, style: Style) -> Vec<String> {
     [title, body].concat()
 }
 
-/// Names of columns without the image format that all images have, and `disk` for the raw disk.
-fn compact_heads(columns: &[String]) -> Vec<String> {
-    let formats = || columns.iter().filter_map(|name| name.split_once('/'));
-    let one_format = formats().all(|(format, _)| Some(format) == formats().next().map(|f| f.0));
-    let short = |name: &String| match name.split_once('/') {
-        Some((_, rest)) if one_format => rest.to_owned(),
-        _ => name.replace("raw disk, ", "disk ").replace("raw disk", "disk"),
+/// Names of columns for a narrow terminal.
+fn compact_heads(report: &StudyReport, matrix: &Matrix) -> Vec<String> {
+    let stacks = &report.study.study.stacks;
+    let names = host_names(&parts_of(stacks), &UsualLayers::of(stacks));
+    // A column is named after what its stacks have in common.
+    let name = |column: usize| {
+        let cell = matrix.cells.iter().find_map(|row| row[column].cell)?;
+        let stack = &report.cells.get(cell)?.stack;
+        names.get(stacks.iter().position(|s| s == stack)?).cloned()
     };
-    columns.iter().map(short).collect()
+    let whole = matrix.columns.iter().enumerate();
+    let found: Vec<ShortName> =
+        whole.map(|(at, text)| name(at).unwrap_or_else(|| ShortName::words(text))).collect();
+    narrow_names(&found)
 }
 
 fn table(matrix: &Matrix, columns: &[String], text: fn(&MatrixCell) -> String) -> Table {

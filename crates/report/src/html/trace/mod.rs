@@ -40,6 +40,7 @@ struct WaterfallPage {
 struct JoinPage {
     layer: String,
     kind: String,
+    /// Empty where it says no more than the kind.
     machine: String,
     requests: String,
     origins: Vec<(&'static str, String, String)>,
@@ -109,7 +110,7 @@ fn join(row: &JoinRow) -> JoinPage {
     JoinPage {
         layer: row.name.layer.clone(),
         kind: row.name.kind.to_string(),
-        machine: row.name.machine.clone(),
+        machine: if row.name.has_machine_of_its_own() { row.name.machine.clone() } else { String::new() },
         requests: typeset(&units::count(row.requests)),
         origins: origins.collect(),
         unmatched: or_dash(row.unmatched_share.map(units::share)),

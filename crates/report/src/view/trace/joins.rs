@@ -41,12 +41,17 @@ impl LevelName {
         names.iter().map(told_apart).collect()
     }
 
+    /// Whether the machine is known and is something else than what was recorded, such as `application`.
+    pub fn has_machine_of_its_own(&self) -> bool {
+        !self.machine.is_empty() && self.machine != self.kind.stored()
+    }
+
     /// What its requests are called in a sentence: `guest`, `medium`, `host block`.
     pub fn short(&self) -> String {
         match &self.kind {
             LevelKind::Other(words) if words.is_empty() => self.layer.clone(),
             // The usual sentence says "guest requests".
-            LevelKind::Block(machine) if machine.to_string() == self.machine => self.machine.clone(),
+            LevelKind::Block(machine) if self.machine.parse() == Ok(*machine) => self.machine.clone(),
             kind => kind.to_string(),
         }
     }
