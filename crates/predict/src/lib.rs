@@ -36,6 +36,6 @@ pub use mechanism::{Demand, Term};
 pub use methods::{METHODS, Method, Predicted};
 pub use missing::Missing;
 pub use noise::{Floor, Noise};
-pub use term_errors::TermError;
+pub use term_errors::{ErrorOf, TermError};
 pub use trust::Trust;
 pub use validation::{Held, Scores, Validation, validate};

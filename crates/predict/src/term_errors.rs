@@ -1,19 +1,49 @@
 //! Which layer's term is wrong where predictions from mechanisms miss.
 
+use std::fmt;
+
 use nestor_statistics::median;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::evidence::Shape;
 use crate::mechanism::{Demand, Mechanical, Term, log_of_rest, operation_time};
 
-/// What the terms together leave: not one of theirs.
-const REST: &str = "what the terms leave: waiting that the closed network does not have";
+/// What an error is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorOf {
+    /// One term.
+    Term(Term),
+    /// What the terms together leave: not one of theirs.
+    Rest,
+}
+
+impl ErrorOf {
+    /// The terms from the application down, then the rest.
+    fn all() -> impl Iterator<Item = Self> {
+        Term::ALL.into_iter().map(Self::Term).chain([Self::Rest])
+    }
+}
+
+impl fmt::Display for ErrorOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Term(term) => term.name(),
+            Self::Rest => "what the terms leave: waiting that the closed network does not have",
+        })
+    }
+}
+
+impl Serialize for ErrorOf {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// A term in all hidden cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TermError {
     /// The layer and what is counted there, or what the terms leave.
-    pub term: &'static str,
+    pub term: ErrorOf,
     /// Hidden cells that have it.
     pub cells: usize,
     /// Half of its own errors are below this share.
@@ -28,7 +58,7 @@ pub(crate) struct Told {
     /// Logarithm of the rate told over that found.
     error: f64,
     /// By term: logarithm of the value told over that found, and of the rate told over that with the right value.
-    terms: Vec<(&'static str, f64, f64)>,
+    terms: Vec<(ErrorOf, f64, f64)>,
 }
 
 impl Told {
@@ -51,12 +81,12 @@ impl Told {
             };
             let mended = operation_time(&Demand::of_terms(machine, value), shape)?.seconds;
             if let (Some(here), Some(there)) = (term.of(&told.demand, machine), term.of(found, machine)) {
-                terms.push((term.name(), (here / there).ln(), (mended / seconds).ln()));
+                terms.push((ErrorOf::Term(term), (here / there).ln(), (mended / seconds).ln()));
             }
             seconds = mended;
         }
         let rest = told.log_rest - log_of_rest(rate, found, shape)?;
-        terms.push((REST, rest, rest));
+        terms.push((ErrorOf::Rest, rest, rest));
         Some(Self { error, terms })
     }
 }
@@ -67,17 +97,16 @@ pub(crate) fn term_errors(told: &[Told]) -> Vec<TermError> {
     if squares <= 0.0 {
         return Vec::new();
     }
-    let of_term = |name: &'static str| {
+    let of_term = |of: ErrorOf| {
         let of_cells = told.iter().flat_map(|cell| {
-            let same = cell.terms.iter().filter(move |(term, _, _)| *term == name);
+            let same = cell.terms.iter().filter(move |(term, _, _)| *term == of);
             same.map(move |(_, own, of_rate)| (own.exp_m1().abs(), cell.error * of_rate))
         });
         let (own, shares): (Vec<f64>, Vec<f64>) = of_cells.unzip();
         let share = shares.iter().sum::<f64>() / squares;
-        Some(TermError { term: name, cells: own.len(), median: median(&own)?, share })
+        Some(TermError { term: of, cells: own.len(), median: median(&own)?, share })
     };
-    let names = Term::ALL.into_iter().map(Term::name).chain([REST]);
-    let mut all: Vec<TermError> = names.filter_map(of_term).collect();
+    let mut all: Vec<TermError> = ErrorOf::all().filter_map(of_term).collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
     all
 }
@@ -106,7 +135,7 @@ mod tests {
         };
         let told = Told::of(mechanical, &demand(0.001, 0.009), &shape, 100.0).unwrap();
         let found = term_errors(&[told]);
-        assert_eq!(found[0].term, Term::DiskTime.name());
+        assert_eq!(found[0].term, ErrorOf::Term(Term::DiskTime));
         assert!((found[0].share - 1.0).abs() < 1e-9, "{found:?}");
         assert!((found[0].median - 5.0 / 9.0).abs() < 1e-9, "{found:?}");
         assert!(found[1..].iter().all(|term| term.share.abs() < 1e-9), "{found:?}");

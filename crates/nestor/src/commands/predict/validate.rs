@@ -244,7 +244,7 @@ fn scores(scores: &[Scores]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::Floor;
+    use nestor_predict::{ErrorOf, Floor, Term};
     use nestor_statistics::Interval;
 
     use super::*;
@@ -262,7 +262,8 @@ mod tests {
             median_without_noise: Some(0.07),
             p90_without_noise: None,
         };
-        let term = |term: &'static str, share: f64| TermError { term, cells: 20, median: 0.05, share };
+        let term =
+            |term: Term, share: f64| TermError { term: ErrorOf::Term(term), cells: 20, median: 0.05, share };
         Validation {
             held: Held::Stacks { known_loads: 0 },
             folds: 6,
@@ -273,7 +274,7 @@ mod tests {
                 median_interval: Interval { low: 0.012, high: 0.021 },
                 p90: 0.065,
             }),
-            terms: vec![term("disk: time of a request", 0.7), term("disk: time of a flush", -0.1)],
+            terms: vec![term(Term::DiskTime, 0.7), term(Term::FlushTime, -0.1)],
         }
     }
 
