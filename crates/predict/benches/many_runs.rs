@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nestor_predict::calibration::tracks;
-use nestor_predict::evidence::StackParts;
 use nestor_predict::{Evidence, Knowledge, MeasuredLoad, Question, Reference, Shape, answer};
+use nestor_results::{KnownStack, StackPart};
 use nestor_statistics::prediction::TargetMachine;
 
 const LOADS: u32 = 40;
@@ -76,10 +76,16 @@ fn evidence() -> Evidence {
     }
     for stack in 0..STACKS {
         let kinds = [stack % 6, stack / 6 % 7, stack / 42 % 5, stack / 210 % 4, stack / 840];
-        let names = ["guest file system", "host file system", "cache", "device", "guest memory"];
-        let parts = names.iter().zip(kinds).map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
+        let of = [
+            StackPart::GuestFileSystem,
+            StackPart::HostFileSystem,
+            StackPart::Cache,
+            StackPart::Device,
+            StackPart::GuestMemory,
+        ];
+        let parts = of.into_iter().zip(kinds).map(|(part, kind)| (part, kind.to_string()));
         let name = format!("stack {stack}");
-        evidence.stacks.insert(name.clone(), StackParts::from_iter(parts));
+        evidence.stacks.insert(name.clone(), KnownStack::from_iter(parts));
         for load in 0..LOADS {
             let of_parts = (0..5).zip(kinds).map(|(part, kind)| noise(part * 100 + kind, 1 + load % 5) * 0.6);
             let rate = 1e6 * (noise(load, 77) * 4.0 + of_parts.sum::<f64>() + 0.1 * noise(stack, load)).exp();

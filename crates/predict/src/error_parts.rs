@@ -2,13 +2,36 @@
 //! stack have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde::Serialize;
+use nestor_results::StackPart;
+use serde::{Serialize, Serializer};
 
 use crate::evidence::Evidence;
 
-/// What all cells of a load have in common is called this.
-const LOAD: &str = "load";
+/// What cells have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Common {
+    /// The load.
+    Load,
+    /// A part of the stack.
+    Part(StackPart),
+}
+
+impl fmt::Display for Common {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load => f.write_str("load"),
+            Self::Part(part) => part.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Common {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// The error of one answered question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,8 +64,8 @@ pub struct ErrorParts {
 /// What cells that have something in common are off together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CommonError {
-    /// `load`, or the part of the stack.
-    pub what: String,
+    /// What they have in common.
+    pub what: Common,
     /// The share of the errors that is the same in all cells with the same value, beyond what chance would make so.
     pub share: f64,
     /// The value that is off most.
@@ -63,13 +86,14 @@ pub fn error_parts(
     }
     let of_truths: f64 = errors.iter().map(|error| 1.0 / error.runs.max(1) as f64).sum();
     let measuring = noise_variance.map(|variance| (variance * of_truths / square).min(1.0));
-    let parts: BTreeSet<&String> = evidence.measured_stacks().into_iter().flat_map(BTreeMap::keys).collect();
+    let parts: BTreeSet<&StackPart> =
+        evidence.measured_stacks().into_iter().flat_map(BTreeMap::keys).collect();
     let of_parts = parts.into_iter().map(|part| {
         let value =
             |error: &CellError| evidence.stacks.get(&error.stack)?.get(part).map(|value| or_none(value));
-        common(part, errors, value)
+        common(Common::Part(*part), errors, value)
     });
-    let of_loads = common(LOAD, errors, |error| Some(error.load.clone()));
+    let of_loads = common(Common::Load, errors, |error| Some(error.load.clone()));
     let mut all: Vec<CommonError> = of_parts.chain([of_loads]).flatten().collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
     Some(ErrorParts { measuring, common: all })
@@ -82,7 +106,7 @@ fn or_none(value: &str) -> String {
 /// Analysis of variance with one factor: the sum of squares between groups, less what groups of chance would have (the estimate ω²
 /// of Hays, Statistics for Psychologists, 1963, here about zero and not about the mean, so that one group counts as well).
 fn common(
-    what: &str,
+    what: Common,
     errors: &[CellError],
     value: impl Fn(&CellError) -> Option<String>,
 ) -> Option<CommonError> {
@@ -99,18 +123,14 @@ fn common(
     let chance = groups.len() as f64 * (total - between) / freedom as f64;
     let share = (between - chance) / total;
     let (worst, logs) = groups.iter().max_by(|a, b| together(a.1).total_cmp(&together(b.1)))?;
-    (share > 0.0).then(|| CommonError {
-        what: what.to_owned(),
-        share,
-        worst: worst.clone(),
-        error: mean(logs).exp_m1(),
-    })
+    (share > 0.0).then(|| CommonError { what, share, worst: worst.clone(), error: mean(logs).exp_m1() })
 }
 
 #[cfg(test)]
 mod tests {
+    use nestor_results::KnownStack;
+
     use super::*;
-    use crate::evidence::StackParts;
 
     /// Four stacks of two hosts under three loads; `of` says the logarithm of the error.
     fn errors(of: impl Fn(usize, usize) -> f64) -> (Vec<CellError>, Evidence) {
@@ -119,7 +139,7 @@ mod tests {
         for stack in 0..4 {
             let name = format!("stack {stack}");
             let host = ["ext4", "btrfs"][stack % 2].to_owned();
-            evidence.stacks.insert(name.clone(), StackParts::from([("host file system".to_owned(), host)]));
+            evidence.stacks.insert(name.clone(), KnownStack::from([(StackPart::HostFileSystem, host)]));
             for load in 0..3 {
                 let error = of(stack, load).exp_m1();
                 let load = format!("load {load}");
@@ -146,7 +166,7 @@ mod tests {
         });
         let parts = error_parts(&errors, &evidence, Some(0.01)).unwrap();
         let first = &parts.common[0];
-        assert_eq!((first.what.as_str(), first.worst.as_str()), ("host file system", "btrfs"));
+        assert_eq!((first.what, first.worst.as_str()), (Common::Part(StackPart::HostFileSystem), "btrfs"));
         assert!(first.share > 0.95 && (first.error - 0.35).abs() < 0.03, "{parts:?}");
         let square: f64 = errors.iter().map(|error| error.log().powi(2)).sum::<f64>() / 12.0;
         assert!((parts.measuring.unwrap() - 0.01 / square).abs() < 1e-9);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_results::{KnownStack, StackPart};
 use nestor_statistics::prediction::TargetMachine;
 use nestor_statistics::surface::{GridPoint, Surface};
 use serde::{Deserialize, Serialize};
@@ -106,9 +107,6 @@ pub struct MeasuredLoad {
     pub run_rates: Vec<f64>,
 }
 
-/// What a stack is made of, each layer and each option that matters by name: `guest file system` → `ext3`.
-pub type StackParts = BTreeMap<String, String>;
-
 /// Points that were measured on a stack.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
@@ -137,7 +135,7 @@ pub struct Evidence {
     /// The loads' families, by notation: `fio`, `fileserver`.
     pub families: BTreeMap<String, String>,
     /// The stacks' parts, by notation.
-    pub stacks: BTreeMap<String, StackParts>,
+    pub stacks: BTreeMap<String, KnownStack>,
     /// What runs the application on the stacks, by notation.
     pub machines: BTreeMap<String, Machine>,
     /// Surfaces, by stack.
@@ -176,15 +174,15 @@ impl Evidence {
 
     /// Amounts of a stack, such as its memory, that no measured stack has: the part, the nearest amount that was measured, and how
     /// many times two they are apart.
-    pub fn amounts_apart(&self, stack: &str) -> Vec<(String, f64, f64)> {
+    pub fn amounts_apart(&self, stack: &str) -> Vec<(StackPart, f64, f64)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
-        let substitute = |(part, value): (&String, &String)| {
+        let substitute = |(part, value): (&StackPart, &String)| {
             let wanted = amount(value)?;
             let known = measured.iter().filter_map(|known| amount(known.get(part)?));
             let each = known.map(|known| (known, (known / wanted).log2().abs()));
             let (nearest, apart) = each.min_by(|a, b| a.1.total_cmp(&b.1))?;
-            (apart > 0.0).then(|| (part.clone(), nearest, apart))
+            (apart > 0.0).then_some((*part, nearest, apart))
         };
         asked.iter().filter_map(substitute).collect()
     }
@@ -195,7 +193,7 @@ impl Evidence {
     }
 
     /// What the stacks are made of on which anything was measured.
-    pub(crate) fn measured_stacks(&self) -> Vec<&StackParts> {
+    pub(crate) fn measured_stacks(&self) -> Vec<&KnownStack> {
         let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
         measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect()
     }
@@ -224,16 +222,16 @@ impl Evidence {
         stacks.into_iter().max_by_key(|stack| (alike(stack), loads.get(stack).copied()))
     }
 
-    /// Parts of a stack that no measured stack has, so that their effect is not known. Name and value of each.
-    pub fn never_measured(&self, stack: &str) -> Vec<(String, String)> {
+    /// Parts of a stack that no measured stack has, so that their effect is not known, each with its value.
+    pub fn never_measured(&self, stack: &str) -> Vec<(StackPart, String)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
-        let is_new = |(part, value): &(&String, &String)| {
+        let is_new = |(part, value): &(&StackPart, &String)| {
             let known = || measured.iter().filter_map(|known| known.get(*part));
             let is_amount = amount(value).is_some() && known().any(|value| amount(value).is_some());
             !is_amount && !known().any(|known| known == *value)
         };
-        asked.iter().filter(is_new).map(|(part, value)| (part.clone(), value.clone())).collect()
+        asked.iter().filter(is_new).map(|(part, value)| (*part, value.clone())).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use nestor_results::{
 use nestor_stack::Place;
 use nestor_workload::SurfacePoint;
 
-use crate::evidence::{Points, StackParts};
+use crate::evidence::Points;
 use crate::mechanism::{Below, Machine};
 use crate::{Demand, Evidence, MeasuredLoad, Shape};
 
@@ -89,15 +89,10 @@ fn points_of(points: &[(i64, SurfacePoint)]) -> Points {
 }
 
 fn insert_stack(evidence: &mut Evidence, stack: &WrittenStack, parts: &KnownStack) {
-    evidence.stacks.insert(stack.to_string(), by_name(parts));
+    evidence.stacks.insert(stack.to_string(), parts.clone());
     if let Some(value) = stack.value() {
         evidence.machines.insert(stack.to_string(), Machine::of(value));
     }
-}
-
-/// Parts by their names, which predictions say.
-fn by_name(parts: &KnownStack) -> StackParts {
-    parts.iter().map(|(part, value)| (part.to_string(), value.clone())).collect()
 }
 
 /// In seconds, which a processor of so many million instructions a second takes.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nestor_results::StackPart;
 use nestor_statistics::prediction::LearntRate;
 use nestor_statistics::prediction::learnt::{Cell, Subject, Weights};
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ const SEED: u64 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptWeights {
     /// The parts of stacks that differ, in the weights' order.
-    pub parts: Vec<String>,
+    pub parts: Vec<StackPart>,
     /// How many cells they were fitted to.
     pub cells: usize,
     /// Of them, those with a known demand.
@@ -123,7 +124,7 @@ impl Knowledge {
     /// With weights that were fitted before, if they are of the same parts and of about as many cells.
     pub fn with(kept: KeptWeights, evidence: &Evidence) -> Option<Self> {
         let numbers = Numbers::of(evidence);
-        let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
+        let same = kept.parts == numbers.parts;
         // A fifth more tells weights hardly anything new.
         let as_many = |before: usize, now: usize| before.max(now) * 5 <= before.min(now) * 6;
         let fits =
@@ -140,7 +141,7 @@ impl Knowledge {
             let weighed = Weighed { rates: &rates, mechanisms: mechanisms.as_ref() };
             let trust = |parts: &[BTreeSet<usize>]| Trust::of(&trials(&weighed, &samples, parts));
             KeptWeights {
-                parts: numbers.parts.iter().map(ToString::to_string).collect(),
+                parts: numbers.parts.clone(),
                 cells: evidence.cells.len(),
                 demands: demands(evidence),
                 known_loads: trust(&hidden_stacks(&samples, 0)),
@@ -179,7 +180,7 @@ impl Knowledge {
 
     fn models(&self, evidence: &Evidence, numbers: &Numbers<'_>, asked: &[&Cell]) -> Option<Models> {
         let kept = self.kept.as_ref()?;
-        let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
+        let same = kept.parts == numbers.parts;
         same.then(|| Models::of(&kept.weighed(), &numbers.samples(evidence), asked)).flatten()
     }
 

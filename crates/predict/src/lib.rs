@@ -27,7 +27,7 @@ mod trust;
 pub mod validation;
 
 pub use answer::{Answer, Trusted, answer};
-pub use error_parts::{CellError, CommonError, ErrorParts, error_parts};
+pub use error_parts::{CellError, Common, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 pub use learnt_model::{Expected, KeptWeights, Knowledge};
 pub use load_matrix::{LoadMatrix, load_matrix};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_results::StackPart;
 use nestor_statistics::prediction::learnt::Cell;
 
 use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};
@@ -10,8 +11,9 @@ use crate::noise::Noise;
 
 /// Numbers of stacks, loads and the values of parts.
 pub(crate) struct Numbers<'a> {
-    pub parts: Vec<&'a str>,
-    values: BTreeMap<(&'a str, &'a str), u32>,
+    /// Those that differ, in the order of the learner's features.
+    pub parts: Vec<StackPart>,
+    values: BTreeMap<(StackPart, &'a str), u32>,
     stacks: BTreeMap<&'a str, u32>,
     loads: BTreeMap<&'a str, u32>,
     noise: Noise,
@@ -30,19 +32,19 @@ pub(crate) struct Sample<'a> {
 impl<'a> Numbers<'a> {
     /// The numbers of what was measured.
     pub fn of(evidence: &'a Evidence) -> Self {
-        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut values: BTreeMap<StackPart, BTreeSet<&str>> = BTreeMap::new();
         // What was measured: a stack that is only asked for changes nothing.
         let measured = evidence.measured_stacks();
         for stack in &measured {
             for (part, value) in *stack {
-                values.entry(part).or_default().insert(value);
+                values.entry(*part).or_default().insert(value);
             }
         }
         // A part that some stacks lack differs from those that have it.
-        let everywhere = |part: &&str| measured.iter().all(|parts| parts.contains_key(*part));
+        let everywhere = |part: &StackPart| measured.iter().all(|parts| parts.contains_key(part));
         let differing = values.iter().filter(|(part, values)| values.len() > 1 || !everywhere(part));
-        let parts: Vec<&str> = differing.map(|(part, _)| *part).collect();
-        let number = |(part, values): (&&'a str, &BTreeSet<&'a str>)| {
+        let parts: Vec<StackPart> = differing.map(|(part, _)| *part).collect();
+        let number = |(part, values): (&StackPart, &BTreeSet<&'a str>)| {
             values.iter().zip(1..).map(|(value, number)| ((*part, *value), number)).collect::<Vec<_>>()
         };
         Self {
@@ -76,9 +78,9 @@ impl<'a> Numbers<'a> {
         runs: usize,
     ) -> Option<Cell> {
         let parts = evidence.stacks.get(stack)?;
-        let aspect = |part: &&str| {
-            let value = parts.get(*part).map_or("", String::as_str);
-            self.number(part, value)
+        let aspect = |part: &StackPart| {
+            let value = parts.get(part).map_or("", String::as_str);
+            self.number(*part, value)
         };
         Some(Cell {
             load: *self.loads.get(load)?,
@@ -91,7 +93,7 @@ impl<'a> Numbers<'a> {
     }
 
     /// The number of a part's value; of an amount that was never measured that of the nearest one.
-    fn number(&self, part: &str, value: &str) -> u32 {
+    fn number(&self, part: StackPart, value: &str) -> u32 {
         let known = self.values.get(&(part, value)).copied();
         let nearest = || {
             let wanted = amount(value)?;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use nestor_predict::calibration::{Tracks, tracks};
-use nestor_predict::evidence::{Points, StackParts};
+use nestor_predict::evidence::Points;
 use nestor_predict::{
     Evidence, Held, Knowledge, METHODS, MeasuredLoad, Predicted, Question, Reference, Shape, answer, validate,
 };
+use nestor_results::{KnownStack, StackPart};
 use nestor_statistics::prediction::TargetMachine;
 use nestor_statistics::surface::{GridPoint, STUDY_BYTES};
 
@@ -66,7 +67,7 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
 }
 
 fn evidence() -> Evidence {
-    let parts = |crossing: &str| StackParts::from([("virtual machine".to_owned(), crossing.to_owned())]);
+    let parts = |crossing: &str| KnownStack::from([(StackPart::VirtualMachine, crossing.to_owned())]);
     Evidence {
         stacks: BTreeMap::from([(NATIVE.to_owned(), parts("none")), (GUEST.to_owned(), parts("kvm"))]),
         points: BTreeMap::from([(NATIVE.to_owned(), points(NATIVE)), (GUEST.to_owned(), points(GUEST))]),
@@ -213,9 +214,9 @@ fn matrix() -> Evidence {
     for guest in 0..5_u32 {
         for host in 0..5_u32 {
             let stack = format!("guest{guest}/kvm/host{host}");
-            let parts = BTreeMap::from([
-                ("guest file system".to_owned(), guest.to_string()),
-                ("host file system".to_owned(), host.to_string()),
+            let parts = KnownStack::from([
+                (StackPart::GuestFileSystem, guest.to_string()),
+                (StackPart::HostFileSystem, host.to_string()),
             ]);
             evidence.stacks.insert(stack.clone(), parts);
             for (load, read, random) in loads {
@@ -316,12 +317,12 @@ fn a_load_that_was_only_observed_is_told_by_loads_like_it() {
 #[test]
 fn a_layer_that_was_never_measured_is_not_guessed() {
     let mut evidence = matrix();
-    let parts = BTreeMap::from([
-        ("guest file system".to_owned(), "1".to_owned()),
-        ("host file system".to_owned(), "another".to_owned()),
+    let parts = KnownStack::from([
+        (StackPart::GuestFileSystem, "1".to_owned()),
+        (StackPart::HostFileSystem, "another".to_owned()),
     ]);
     evidence.stacks.insert("new".to_owned(), parts);
-    assert_eq!(evidence.never_measured("new"), [("host file system".to_owned(), "another".to_owned())]);
+    assert_eq!(evidence.never_measured("new"), [(StackPart::HostFileSystem, "another".to_owned())]);
     let knowledge = Knowledge::fit(&evidence);
     let question = Question {
         load: "reads".to_owned(),
@@ -347,13 +348,13 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
 fn the_nearest_amount_stands_for_one_that_was_not_measured() {
     let mut evidence = matrix();
     for stack in evidence.stacks.values_mut() {
-        stack.insert("guest memory".to_owned(), (192_u64 << 20).to_string());
+        stack.insert(StackPart::GuestMemory, (192_u64 << 20).to_string());
     }
     let mut more = evidence.stacks["guest1/kvm/host1"].clone();
-    more.insert("guest memory".to_owned(), (384_u64 << 20).to_string());
+    more.insert(StackPart::GuestMemory, (384_u64 << 20).to_string());
     evidence.stacks.insert("more".to_owned(), more);
     assert_eq!(evidence.never_measured("more"), []);
-    assert_eq!(evidence.amounts_apart("more"), [("guest memory".to_owned(), f64::from(192 << 20), 1.0)]);
+    assert_eq!(evidence.amounts_apart("more"), [(StackPart::GuestMemory, f64::from(192 << 20), 1.0)]);
     let knowledge = Knowledge::fit(&evidence);
     let asked = |to: &str| Question {
         load: "reads".to_owned(),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nestor_predict::evidence::StackParts;
 use nestor_predict::mechanism::{Below, Machine, operation_time};
 use nestor_predict::{Demand, Evidence, Held, Knowledge, MeasuredLoad, Shape, Validation, validate};
+use nestor_results::{KnownStack, StackPart};
 use nestor_statistics::SeededOrder;
 
 const GUESTS: usize = 5;
@@ -79,17 +79,13 @@ fn store(noise: f64, seed: u64) -> Evidence {
     for guest in 0..GUESTS {
         for host in 0..HOSTS {
             let stack = format!("guest{guest}/kvm/host{host}");
-            let named = |name: &str, number: usize| (name.to_owned(), format!("{name}{number}"));
             let medium = host == 0;
             evidence.stacks.insert(
                 stack.clone(),
-                StackParts::from([
-                    named("guest file system", guest),
-                    (
-                        "host file system".to_owned(),
-                        if medium { String::new() } else { format!("host{host}") },
-                    ),
-                    ("image".to_owned(), if medium { String::new() } else { "raw".to_owned() }),
+                KnownStack::from([
+                    (StackPart::GuestFileSystem, format!("guest{guest}")),
+                    (StackPart::HostFileSystem, if medium { String::new() } else { format!("host{host}") }),
+                    (StackPart::Image, if medium { String::new() } else { "raw".to_owned() }),
                 ]),
             );
             let machine = Machine { is_virtual: true, is_on_medium: medium, writes_through: false };

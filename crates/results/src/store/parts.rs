@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use nestor_stack::Layer;
+use serde::{Deserialize, Serialize};
 
 use super::stacks::StackColumns;
 use crate::WrittenStack;
 
-/// A part of a stack. Ordered as their names are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A part of a stack. The order is that in which predictions number them: weights that were kept follow it, so that a new part goes to
+/// the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StackPart {
     /// How the virtual machine submits its requests.
     AsynchronousIo,
@@ -112,11 +115,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_ordered_as_their_names_are() {
-        let names: Vec<String> = stack_parts(&"ext4/hdd".into()).keys().map(ToString::to_string).collect();
-        let mut sorted = names.clone();
-        sorted.sort();
-        assert_eq!(names, sorted);
-        assert_eq!(names.len(), 14);
+    fn every_stack_has_all_parts_and_their_names_in_files_are_read_back() {
+        let parts: Vec<StackPart> = stack_parts(&"ext4/hdd".into()).into_keys().collect();
+        assert_eq!(parts.len(), 14);
+        assert_eq!(stack_parts(&"a layer/of another version".into()).into_keys().collect::<Vec<_>>(), parts);
+        let written = serde_json::to_string(&parts).unwrap();
+        assert!(
+            written.starts_with(r#"["asynchronous-io","cache","device","guest-file-system""#),
+            "{written}"
+        );
+        assert_eq!(serde_json::from_str::<Vec<StackPart>>(&written).unwrap(), parts);
     }
 }
