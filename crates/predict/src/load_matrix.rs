@@ -1,14 +1,13 @@
 //! Guests and hosts under a load as a [`Matrix`], from what is known of a place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_results::{Known, KnownStack, StackPart, WrittenStack};
 use nestor_stack::{Anatomy, Layer, Stack};
 
 use crate::Matrix;
+use crate::matrix::HostFs;
 
-/// The host where there is none.
-const RAW_DISK: &str = "raw disk";
 /// What the stacks of one matrix may differ in.
 const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
 
@@ -22,7 +21,7 @@ pub struct LoadMatrix {
 }
 
 /// Rate and stack by guest and host.
-type Cells = BTreeMap<(String, String), (f64, WrittenStack)>;
+type Cells = BTreeMap<(String, HostFs), (f64, WrittenStack)>;
 
 /// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
 pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
@@ -38,11 +37,11 @@ pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
         let guest = part(StackPart::GuestFileSystem);
         match part(StackPart::HostFileSystem) {
             host if host.is_empty() => {
-                raw.entry(common(parts)).or_default().insert((guest, RAW_DISK.to_owned()), found);
+                raw.entry(common(parts)).or_default().insert((guest, HostFs::RawDisk), found);
             }
             host => {
                 let image = part(StackPart::Image);
-                groups.entry((common(parts), image)).or_default().insert((guest, host), found);
+                groups.entry((common(parts), image)).or_default().insert((guest, HostFs::On(host)), found);
             }
         }
     }
@@ -52,41 +51,40 @@ pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
         (pattern, cells)
     });
     let (pattern, cells) = with_raw.max_by_key(|(_, cells)| cells.len())?;
-    let names = |of: fn(&(String, String)) -> &String| {
-        let mut names: Vec<String> = cells.keys().map(|key| of(key).clone()).collect();
-        names.sort();
-        names.dedup();
-        names
+    let rows: BTreeSet<String> = cells.keys().map(|(guest, _)| guest.clone()).collect();
+    let columns: BTreeSet<HostFs> = cells.keys().map(|(_, host)| host.clone()).collect();
+    let (rows, mut columns) = (Vec::from_iter(rows), Vec::from_iter(columns));
+    columns.sort_by(|a, b| a.sort_key().cmp(b.sort_key()));
+    let place = |(guest, host): &(String, HostFs)| {
+        let row = rows.iter().position(|known| known == guest)?;
+        Some((row, columns.iter().position(|known| known == host)?))
     };
-    let (rows, columns) = (names(|key| &key.0), names(|key| &key.1));
-    let place = |names: &[String], name: &String| names.iter().position(|known| known == name);
-    let measured = cells
-        .iter()
-        .filter_map(|((guest, host), (rate, _))| {
-            Some(((place(&rows, guest)?, place(&columns, host)?), *rate))
-        })
-        .collect();
+    let measured = cells.iter().filter_map(|(key, (rate, _))| Some((place(key)?, *rate))).collect();
     let matrix = Matrix { rows, columns, measured };
     Some(LoadMatrix { matrix, is_in_bytes: moves, pattern: pattern?.value()?.clone() })
 }
 
-/// Everything but the guest, the host, and the image between them.
+/// Everything but the guest, the host, and the image between them. Every stack has the same parts, so that values are enough.
 fn common(parts: &KnownStack) -> String {
     let same = parts.iter().filter(|(part, _)| !EXCHANGED.contains(part));
-    same.map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>().join("|")
+    same.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("|")
 }
 
 /// File systems to begin with where too few were measured.
 const USUAL: [&str; 4] = ["ext4", "xfs", "ext3", "btrfs"];
 
+/// What was measured, then the others.
+fn with_others<T: Clone + PartialEq, const N: usize>(measured: &[T], others: [T; N]) -> Vec<T> {
+    let more = others.into_iter().filter(|other| !measured.contains(other));
+    measured.iter().cloned().chain(more).collect()
+}
+
 impl LoadMatrix {
     /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
-    pub fn wanted(&self, count: usize) -> Vec<(String, String)> {
-        let with_usual = |measured: &[String]| -> Vec<String> {
-            let more = USUAL.iter().map(ToString::to_string).filter(|name| !measured.contains(name));
-            measured.iter().cloned().chain(more).collect()
-        };
-        let (guests, hosts) = (with_usual(&self.matrix.rows), with_usual(&self.matrix.columns));
+    pub fn wanted(&self, count: usize) -> Vec<(String, HostFs)> {
+        let usual = USUAL.map(ToOwned::to_owned);
+        let guests = with_others(&self.matrix.rows, usual.clone());
+        let hosts = with_others(&self.matrix.columns, usual.map(HostFs::On));
         let all = (0..guests.len()).flat_map(|row| (0..hosts.len()).map(move |column| (row, column)));
         let mut left: Vec<(usize, usize)> =
             all.filter(|cell| !self.matrix.measured.contains_key(cell)).collect();
@@ -97,19 +95,21 @@ impl LoadMatrix {
     }
 
     /// The stack of a guest and a host.
-    pub fn stack(&self, guest: &str, host: &str) -> String {
+    pub fn stack(&self, guest: &str, host: &HostFs) -> String {
         let parts = self.pattern.anatomy();
         let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
         let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
         let Anatomy { above, virtual_machine, below, medium } = parts;
         // The raw disk has neither the image nor the file system that it is on.
-        let left_out =
-            if host == RAW_DISK { below.iter().position(|layer| is(layer, host_fs)) } else { None };
+        let left_out = match host {
+            HostFs::RawDisk => below.iter().position(|layer| is(layer, host_fs)),
+            HostFs::On(_) => None,
+        };
         let below = &below[left_out.map_or(0, |last| last + 1)..];
-        let label = |layer: &Layer| match layer {
-            layer if is(layer, guest_fs) => guest.to_owned(),
-            layer if is(layer, host_fs) => host.to_owned(),
-            layer => layer.label(),
+        let label = |layer: &Layer| match host {
+            _ if is(layer, guest_fs) => guest.to_owned(),
+            HostFs::On(file_system) if is(layer, host_fs) => file_system.clone(),
+            _ => layer.label(),
         };
         let layers = above.iter().chain(virtual_machine).chain(below).chain([medium]);
         layers.map(label).collect::<Vec<_>>().join("/")
@@ -142,6 +142,10 @@ mod tests {
         }
     }
 
+    fn on(file_system: &str) -> HostFs {
+        HostFs::On(file_system.to_owned())
+    }
+
     #[test]
     fn images_are_not_mixed_and_native_stacks_are_no_hosts() {
         let native = ["ext4/hdd", "xfs/hdd", "jfs/hdd", "ext2/hdd", "ext3/hdd"];
@@ -150,14 +154,14 @@ mod tests {
         let found = load_matrix(&known(&[&native[..], &nested[..]].concat()), WORKLOAD).unwrap();
         // ext4 and xfs on xfs in a raw image, and ext4 on the disk.
         assert_eq!(found.matrix.measured.len(), 3);
-        assert_eq!(found.matrix.columns, [RAW_DISK, "xfs"]);
+        assert_eq!(found.matrix.columns, [HostFs::RawDisk, on("xfs")]);
         assert!(load_matrix(&known(&native), WORKLOAD).is_none());
     }
 
     #[test]
     fn too_few_cells_name_those_that_are_missing() {
         let two = load_matrix(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
-        let cell = |guest: &str, host: &str| (guest.to_owned(), host.to_owned());
+        let cell = |guest: &str, host: &str| (guest.to_owned(), on(host));
         assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
         let one = load_matrix(&known(&["xfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
         assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
@@ -166,9 +170,9 @@ mod tests {
     #[test]
     fn commands_name_stacks_that_are_any() {
         let found = load_matrix(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), WORKLOAD).unwrap();
-        assert_eq!(found.stack("jfs", "ext2"), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
-        assert_eq!(found.stack("jfs", RAW_DISK), "jfs/kvm/hdd:size=3G");
+        assert_eq!(found.stack("jfs", &on("ext2")), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
+        assert_eq!(found.stack("jfs", &HostFs::RawDisk), "jfs/kvm/hdd:size=3G");
         let nested = load_matrix(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), WORKLOAD).unwrap();
-        assert_eq!(nested.stack("jfs", "btrfs"), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
+        assert_eq!(nested.stack("jfs", &on("btrfs")), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
     }
 }

@@ -1,18 +1,54 @@
 //! A matrix of guests and hosts under a load: the cells that were not measured, and which of them to measure next.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nestor_statistics::prediction::{Completion, MeasuredCell};
 use nestor_statistics::{Interval, SeededOrder, median};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+/// What the image of a guest's disk is on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostFs {
+    /// No file system and no image: the guest has the medium itself.
+    RawDisk,
+    /// A file system, with its options.
+    On(String),
+}
+
+impl HostFs {
+    /// By what columns are sorted: the raw disk is beside the file systems that begin with R. Which cells are tried first follows the
+    /// columns' order.
+    pub(crate) fn sort_key(&self) -> &str {
+        match self {
+            Self::RawDisk => "raw",
+            Self::On(file_system) => file_system,
+        }
+    }
+}
+
+impl fmt::Display for HostFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RawDisk => "raw disk",
+            Self::On(file_system) => file_system,
+        })
+    }
+}
+
+impl Serialize for HostFs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// A matrix with what was measured of it.
 #[derive(Clone, Debug, Default)]
 pub struct Matrix {
     /// Names of the rows: guests.
     pub rows: Vec<String>,
-    /// Names of the columns: hosts.
-    pub columns: Vec<String>,
+    /// The columns: hosts.
+    pub columns: Vec<HostFs>,
     /// Rates by row and column.
     pub measured: BTreeMap<(usize, usize), f64>,
 }
@@ -34,7 +70,7 @@ pub struct MatrixCell {
     /// Its row.
     pub row: String,
     /// Its column.
-    pub column: String,
+    pub column: HostFs,
     /// The rate.
     pub rate: f64,
     /// Where a measurement would be found with 90 % probability; none where there is one.
@@ -51,7 +87,7 @@ pub struct MatrixAnswer {
     /// By row, then by column.
     pub cells: Vec<MatrixCell>,
     /// Row and column of those most worth measuring next, the best first.
-    pub suggested: Vec<(String, String)>,
+    pub suggested: Vec<(String, HostFs)>,
 }
 
 /// What completing from a part missed of the rest.
@@ -223,7 +259,8 @@ mod tests {
                 measured.insert((row, column), (3.0 + guest + host + uniform(0.04)).exp());
             }
         }
-        Matrix { rows: names("guest", 6), columns: names("host", 7), measured }
+        let columns = names("host", 7).into_iter().map(HostFs::On).collect();
+        Matrix { rows: names("guest", 6), columns, measured }
     }
 
     #[test]
@@ -239,16 +276,16 @@ mod tests {
 
     #[test]
     fn null_models_stand_beside_what_is_told() {
-        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let names = ["ext3", "xfs", "jfs"].map(ToOwned::to_owned);
         let measured = [((0, 0), 100.0), ((0, 1), 400.0), ((1, 0), 200.0), ((1, 2), 200.0)];
         let matrix = Matrix {
-            rows: names(&["ext3", "xfs", "jfs"]),
-            columns: names(&["ext3", "xfs", "jfs"]),
+            rows: names.to_vec(),
+            columns: names.map(HostFs::On).to_vec(),
             measured: BTreeMap::from(measured),
         };
         let answer = matrix.complete(0).unwrap();
         let nulls = |row: &str, column: &str| {
-            let cell = answer.cells.iter().find(|c| c.row == row && c.column == column).unwrap();
+            let cell = answer.cells.iter().find(|c| c.row == row && c.column.to_string() == column).unwrap();
             cell.nulls.map(|nulls| (nulls.mean_of_all.round(), nulls.row_by_column.round()))
         };
         assert_eq!(nulls("ext3", "ext3"), None);
@@ -266,11 +303,11 @@ mod tests {
         let answer = matrix.complete(3).unwrap();
         assert_eq!((answer.cells.len(), answer.suggested.len()), (42, 3));
         let known = |row: &str, column: &str| {
-            let cell = answer.cells.iter().find(|c| c.row == row && c.column == column).unwrap();
+            let cell = answer.cells.iter().find(|c| c.row == row && c.column.to_string() == column).unwrap();
             cell.interval.is_none()
         };
         assert!(known("guest0", "host0") && !known("guest0", "host1"));
-        assert!(answer.suggested.iter().all(|(row, column)| !known(row, column)));
+        assert!(answer.suggested.iter().all(|(row, column)| !known(row, &column.to_string())));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
-use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
+use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, LoadMatrix, load_matrix};
 use nestor_report::units::digits;
@@ -30,7 +30,7 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct Suggestion {
     guest: String,
-    host: String,
+    host: HostFs,
     command: String,
 }
 
@@ -50,7 +50,7 @@ pub fn run(
     let place = known.place.in_words();
     let Some(of_load) = load_matrix(known, &name) else { bail!(nothing_measured(known, &name, &evidence)) };
     let measured = of_load.matrix.measured.len();
-    let command = |guest: &str, host: &str| {
+    let command = |guest: &str, host: &HostFs| {
         evidence.command("run", &format!("'{}' '{name}'", of_load.stack(guest, host)))
     };
     let Some(answer) = of_load.matrix.complete(suggest) else {
@@ -62,7 +62,7 @@ pub fn run(
              {FEWEST_CELLS} are needed\n  measure these as well:{commands}"
         );
     };
-    let suggestion = |(guest, host): &(String, String)| Suggestion {
+    let suggestion = |(guest, host): &(String, HostFs)| Suggestion {
         guest: guest.clone(),
         host: host.clone(),
         command: command(guest, host),
@@ -127,7 +127,7 @@ fn cells_text(cells: &[MatrixCell], unit: Unit) -> String {
             };
             [
                 cell.row.clone(),
-                cell.column.clone(),
+                cell.column.to_string(),
                 told,
                 interval,
                 null(|nulls| nulls.row_by_column),
@@ -162,10 +162,9 @@ mod tests {
 
     #[test]
     fn null_models_stand_beside_what_is_told() {
-        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let matrix = Matrix {
-            rows: names(&["ext3", "xfs"]),
-            columns: names(&["ext3", "jfs", "xfs"]),
+            rows: ["ext3", "xfs"].map(ToOwned::to_owned).to_vec(),
+            columns: ["ext3", "jfs", "xfs"].map(|name| HostFs::On(name.to_owned())).to_vec(),
             measured: [((0, 0), 1e8), ((0, 2), 4e8), ((1, 0), 2e8), ((1, 1), 2e8)].into(),
         };
         let answer = matrix.complete(0).unwrap();
