@@ -1,15 +1,16 @@
 //! All methods together: which is trusted and why, and when there is no answer.
 
 use nestor_statistics::Interval;
+use nestor_statistics::prediction::NullModel;
 use serde::Serialize;
 
 use crate::calibration::{self, Tracks};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{Expected, Knowledge};
-use crate::methods::{METHODS, Predicted, learnt};
+use crate::methods::{METHODS, MethodId, Predicted, learnt};
 use crate::missing::Missing;
 use crate::nulls;
-use crate::trust::{Guess, Learner};
+use crate::trust::Guess;
 
 /// An interval whose ends are further apart than this factor is of no use: below half or above twice the number.
 const WIDEST: f64 = 4.0;
@@ -20,7 +21,7 @@ const TOGETHER: f64 = 0.7;
 #[derive(Clone, Debug, Serialize)]
 pub struct Trusted {
     /// Which.
-    pub method: &'static str,
+    pub method: MethodId,
     /// Where it comes from.
     pub source: &'static str,
     /// Its number, if it has one.
@@ -47,7 +48,8 @@ pub struct Answer {
     /// Every method.
     pub methods: Vec<Trusted>,
     /// Every null model, with its number if it has one.
-    pub nulls: Vec<(String, Option<f64>)>,
+    #[serde(serialize_with = "nulls::with_labels")]
+    pub nulls: Vec<(NullModel, Option<f64>)>,
 }
 
 /// Asks every method and weighs what they say.
@@ -65,14 +67,14 @@ pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, t
                 if sound { Ok(predicted) } else { Err(no_number()) }
             });
             let deviation =
-                found.as_ref().ok().map(|found| calibration::deviation(method.name, found.deviation, tracks));
+                found.as_ref().ok().map(|found| calibration::deviation(method.id, found.deviation, tracks));
             let (predicted, missing) = match found {
                 Ok(predicted) => (Some(predicted), None),
                 Err(missing) => (None, Some(missing)),
             };
-            let truths = tracks.get(method.name).map_or(0, |track| track.truths);
+            let truths = tracks.get(&method.id).map_or(0, |track| track.truths);
             Trusted {
-                method: method.name,
+                method: method.id,
                 source: method.source,
                 predicted,
                 deviation,
@@ -83,12 +85,10 @@ pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, t
         })
         .collect();
     let nulls = nulls::predictions(question, evidence);
-    let nulls =
-        nulls.into_iter().map(|(model, rate)| (format!("{} {}", model.short_name(), model.name()), rate));
     let learnt = learnt::expected(question, evidence, knowledge).ok();
     let amounts = learnt::of_amounts(question, evidence);
     let (rate, interval, unknown) = together(&mut methods, learnt.as_ref(), amounts);
-    Answer { rate, interval, unknown, nulls: nulls.collect(), methods }
+    Answer { rate, interval, unknown, nulls, methods }
 }
 
 /// What a method says, in logarithms, and which methods say it with what share of it.
@@ -107,13 +107,14 @@ fn voices(methods: &[Trusted], learnt: Option<&Expected>, amounts: f64) -> Vec<V
     let (mut voices, mut learners) = (Vec::new(), Vec::new());
     for (place, method) in methods.iter().enumerate() {
         let Some(guess) = guess(method) else { continue };
-        match Learner::ALL.iter().position(|learner| learner.name() == method.method) {
+        match method.method.learner() {
             Some(learner) => learners.push((place, learner)),
             None => voices.push(Voice { guess, of: vec![(place, 1.0)] }),
         }
     }
     if let Some((expected, together)) = learnt.and_then(|learnt| Some((learnt, learnt.together()?))) {
-        let shares = learners.iter().map(|(place, learner)| (*place, expected.trust.shares[*learner]));
+        let shares =
+            learners.iter().map(|(place, learner)| (*place, expected.trust.shares[*learner as usize]));
         let all: f64 = shares.clone().map(|(_, share)| share).sum();
         let alone = 1.0 / learners.len().max(1) as f64;
         let of = shares.map(|(place, share)| (place, if all > 0.0 { share / all } else { alone }));

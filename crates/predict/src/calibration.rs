@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference};
 use crate::learnt_model::Knowledge;
-use crate::methods::METHODS;
-use crate::trust::Learner;
+use crate::methods::{METHODS, MethodId};
 
 /// Questions that are tried; more take longer and tell little more.
 const MOST_QUESTIONS: usize = 60;
@@ -18,9 +17,10 @@ pub const FEWEST_TRUTHS: usize = 4;
 /// The error of a method that was never held against a truth: the better half of published predictions are within it (later
 /// work lists 4 to 30 %).
 const UNTRIED: f64 = 0.25;
+
 /// Whether a method is one that learns from every cell. It says itself how sure it is: what it says was held against hidden cells.
-pub fn is_self_calibrated(name: &str) -> bool {
-    Learner::ALL.iter().any(|learner| learner.name() == name)
+pub fn is_self_calibrated(method: MethodId) -> bool {
+    method.learner().is_some()
 }
 
 /// What is known of a method's errors.
@@ -32,8 +32,8 @@ pub struct Track {
     pub error: f64,
 }
 
-/// Of all methods, by name.
-pub type Tracks = BTreeMap<String, Track>;
+/// Of all methods.
+pub type Tracks = BTreeMap<MethodId, Track>;
 
 /// Tries every method on what is known, but those that are self-calibrated.
 pub fn tracks(evidence: &Evidence) -> Tracks {
@@ -43,12 +43,12 @@ pub fn tracks(evidence: &Evidence) -> Tracks {
         SeededOrder::new(1).shuffle(&mut questions);
         questions.truncate(MOST_QUESTIONS);
     }
-    let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut errors: BTreeMap<MethodId, Vec<f64>> = BTreeMap::new();
     for (question, truth) in &questions {
         let hidden = evidence.without(|cell| cell.stack == question.to && cell.load == question.load);
-        for method in METHODS.iter().filter(|method| !is_self_calibrated(method.name)) {
+        for method in METHODS.iter().filter(|method| !is_self_calibrated(method.id)) {
             if let Ok(predicted) = (method.predict)(question, &hidden, &nothing) {
-                errors.entry(method.name).or_default().push((predicted.rate / truth).ln());
+                errors.entry(method.id).or_default().push((predicted.rate / truth).ln());
             }
         }
     }
@@ -56,15 +56,15 @@ pub fn tracks(evidence: &Evidence) -> Tracks {
         let squares: f64 = errors.iter().map(|error| error * error).sum();
         Track { truths: errors.len(), error: (squares / errors.len().max(1) as f64).sqrt() }
     };
-    errors.into_iter().map(|(name, errors)| (name.to_owned(), track(errors))).collect()
+    errors.into_iter().map(|(method, errors)| (method, track(errors))).collect()
 }
 
 /// The deviation that a method's prediction deserves.
-pub(crate) fn deviation(name: &str, own: f64, tracks: &Tracks) -> f64 {
-    if is_self_calibrated(name) {
+pub(crate) fn deviation(method: MethodId, own: f64, tracks: &Tracks) -> f64 {
+    if is_self_calibrated(method) {
         return own;
     }
-    match tracks.get(name) {
+    match tracks.get(&method) {
         // Few truths tell an error only roughly.
         Some(track) if track.truths >= FEWEST_TRUTHS => {
             own.max(track.error * (1.0 + 1.0 / track.truths as f64))

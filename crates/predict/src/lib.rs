@@ -33,7 +33,7 @@ pub use learnt_model::{Expected, KeptWeights, Knowledge};
 pub use load_matrix::{LoadMatrix, load_matrix};
 pub use matrix::{Matrix, MatrixAnswer};
 pub use mechanism::{Demand, Term};
-pub use methods::{METHODS, Method, Predicted};
+pub use methods::{METHODS, Method, MethodId, Predicted};
 pub use missing::Missing;
 pub use noise::{Floor, Noise};
 pub use term_errors::{ErrorOf, TermError};

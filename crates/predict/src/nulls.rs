@@ -3,6 +3,7 @@
 use nestor_statistics::geometric_mean;
 use nestor_statistics::prediction::{NullModel, NullModelInput};
 use nestor_statistics::surface::GridPoint;
+use serde::Serializer;
 
 use crate::evidence::{Evidence, Question};
 
@@ -10,6 +11,19 @@ use crate::evidence::{Evidence, Question};
 pub fn predictions(question: &Question, evidence: &Evidence) -> Vec<(NullModel, Option<f64>)> {
     let input = input(question, evidence);
     NullModel::ALL.into_iter().map(|model| (model, model.predict(&input))).collect()
+}
+
+/// What a null model is called beside predictions.
+pub fn label(model: NullModel) -> String {
+    format!("{} {}", model.short_name(), model.name())
+}
+
+/// Null models and their numbers, as answers in JSON have them.
+pub(crate) fn with_labels<S: Serializer>(
+    nulls: &[(NullModel, Option<f64>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(nulls.iter().map(|(model, rate)| (label(*model), rate)))
 }
 
 fn input(question: &Question, evidence: &Evidence) -> NullModelInput {

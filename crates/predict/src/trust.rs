@@ -34,15 +34,6 @@ pub enum Learner {
 impl Learner {
     /// The one that is preferred among equals first.
     pub const ALL: [Self; 3] = [Self::Mechanisms, Self::Rates, Self::Alike];
-
-    /// The name of its method in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mechanisms => "mechanisms",
-            Self::Rates => "learnt",
-            Self::Alike => "alike",
-        }
-    }
 }
 
 /// A logarithm with its deviation, as a model sees it.

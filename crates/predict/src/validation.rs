@@ -1,10 +1,10 @@
 //! How good predictions are: what is known is hidden, asked for, and compared. By whole stacks and by whole families of loads,
 //! never by single rows, which would leave the answer's neighbours in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_statistics::median;
-use nestor_statistics::prediction::TargetMachine;
+use nestor_statistics::prediction::{NullModel, TargetMachine};
 use serde::Serialize;
 
 use crate::answer::answer;
@@ -14,6 +14,7 @@ use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::hiding::{dealt, probes};
 use crate::learnt_model::Knowledge;
 use crate::noise::{Floor, Noise, quantile};
+use crate::nulls;
 use crate::term_errors::{TermError, Told, term_errors};
 
 /// Parts into which stacks or families are dealt.
@@ -124,7 +125,7 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     errors.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
     let mut scores = vec![scored("prediction", &of_answer)];
     let with_answers = of_nulls.iter().filter(|(_, outcomes)| outcomes.iter().any(|o| o.predicted.is_some()));
-    scores.extend(with_answers.map(|(name, outcomes)| scored(name, outcomes)));
+    scores.extend(with_answers.map(|(model, outcomes)| scored(&nulls::label(*model), outcomes)));
     let answered: Vec<(&str, usize)> = errors.iter().map(|error| (error.load.as_str(), error.runs)).collect();
     let floor = noise.floor(&answered);
     Some(Validation { held, folds: groups.len(), scores, errors, floor, terms: term_errors(&told) })
@@ -134,7 +135,7 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
 #[derive(Default)]
 struct Found {
     of_answer: Vec<Outcome>,
-    of_nulls: Vec<(String, Vec<Outcome>)>,
+    of_nulls: BTreeMap<NullModel, Vec<Outcome>>,
     errors: Vec<CellError>,
     told: Vec<Told>,
 }
@@ -173,13 +174,10 @@ impl Found {
         }
         self.of_answer.push(outcome(found.rate, inside));
         let is_answered = found.rate.is_some();
-        for (name, rate) in found.nulls {
+        for (model, rate) in found.nulls {
             // On the same questions: who answers only the easy ones is not better for it.
             let rate = rate.filter(|_| is_answered);
-            match self.of_nulls.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, outcomes)) => outcomes.push(outcome(rate, None)),
-                None => self.of_nulls.push((name, vec![outcome(rate, None)])),
-            }
+            self.of_nulls.entry(model).or_default().push(outcome(rate, None));
         }
         let expected = knowledge.expected(known, &question.to, &question.load, &question.shape);
         if let (Some(mechanical), Some(demand)) =

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::evidence::Points;
 use nestor_predict::{
-    Evidence, Held, Knowledge, METHODS, MeasuredLoad, Predicted, Question, Reference, Shape, answer, validate,
+    Evidence, Held, Knowledge, METHODS, MeasuredLoad, MethodId, Predicted, Question, Reference, Shape,
+    answer, validate,
 };
 use nestor_results::{KnownStack, StackPart};
-use nestor_statistics::prediction::TargetMachine;
+use nestor_statistics::prediction::{NullModel, TargetMachine};
 use nestor_statistics::surface::{GridPoint, STUDY_BYTES};
 
 const NATIVE: &str = "ext4/hdd";
@@ -92,8 +93,8 @@ fn question(evidence: &mut Evidence, load: &str, bytes: f64, depth: u32) -> Ques
     }
 }
 
-fn by(name: &str, question: &Question, evidence: &Evidence) -> Result<Predicted, nestor_predict::Missing> {
-    let method = METHODS.iter().find(|method| method.name == name).unwrap();
+fn by(id: MethodId, question: &Question, evidence: &Evidence) -> Result<Predicted, nestor_predict::Missing> {
+    let method = METHODS.iter().find(|method| method.id == id).unwrap();
     (method.predict)(question, evidence, &Knowledge::default())
 }
 
@@ -103,7 +104,7 @@ fn surfaces_predict_by_ratio_by_queueing_and_by_the_cost_of_each_request() {
         let mut evidence = evidence();
         let question = question(&mut evidence, "load", bytes, depth);
         let truth = bytes / pass_s(GUEST, bytes, 1.0, f64::from(depth));
-        for method in ["ratio", "queueing"] {
+        for method in [MethodId::Ratio, MethodId::Queueing] {
             let found = by(method, &question, &evidence).unwrap();
             assert!(
                 (found.rate / truth - 1.0).abs() < worst,
@@ -115,7 +116,7 @@ fn surfaces_predict_by_ratio_by_queueing_and_by_the_cost_of_each_request() {
     let mut evidence = evidence();
     let question = question(&mut evidence, "load", 8192.0, 1);
     let truth = 8192.0 / pass_s(GUEST, 8192.0, 1.0, 1.0);
-    let found = by("per-request", &question, &evidence).unwrap();
+    let found = by(MethodId::PerRequest, &question, &evidence).unwrap();
     assert!((found.rate / truth - 1.0).abs() < 0.01, "{found:?} for {truth}");
 }
 
@@ -145,13 +146,13 @@ fn the_transaction_method_is_the_studys() {
         processors: 1,
         machine: TargetMachine { overhead_share: 0.094, compute_scale: 0.8 },
     };
-    let found = by("transaction", &question, &evidence).unwrap();
+    let found = by(MethodId::Transaction, &question, &evidence).unwrap();
     assert!((found.rate - 5346.0).abs() < 2.0, "{found:?}");
     // A model with fewer workers than the load has other times.
     let fewer = Question { model_workers: 49, ..question.clone() };
-    assert!(by("transaction", &fewer, &evidence).unwrap_err().what.contains("50 workers"));
+    assert!(by(MethodId::Transaction, &fewer, &evidence).unwrap_err().what.contains("50 workers"));
     let plain = Question { machine: TargetMachine::SAME, ..question };
-    assert!((by("transaction", &plain, &evidence).unwrap().rate - 7122.0 * 63.1 / 90.3).abs() < 2.0);
+    assert!((by(MethodId::Transaction, &plain, &evidence).unwrap().rate - 7122.0 * 63.1 / 90.3).abs() < 2.0);
 }
 
 #[test]
@@ -159,17 +160,23 @@ fn what_a_method_lacks_is_named_with_its_command() {
     let mut evidence = evidence();
     let question = question(&mut evidence, "load", 4096.0, 8);
     evidence.points.remove(GUEST);
-    for method in ["ratio", "queueing", "per-request"] {
+    for method in [MethodId::Ratio, MethodId::Queueing, MethodId::PerRequest] {
         let missing = by(method, &question, &evidence).unwrap_err();
         let command = missing.command.unwrap();
         assert!(command.starts_with("nestor run 'ext4/kvm/hdd' iometer:surface"), "{method}: {command}");
     }
-    assert!(by("transaction", &question, &evidence).unwrap_err().command.unwrap().contains("characterize"));
+    assert!(
+        by(MethodId::Transaction, &question, &evidence)
+            .unwrap_err()
+            .command
+            .unwrap()
+            .contains("characterize")
+    );
     // At another place than the usual one it is measured there.
     let there = Evidence { on: Some("ssh:lab".to_owned()), ..evidence.clone() };
     for (method, command) in [
-        ("ratio", "nestor run --on ssh:lab 'ext4/kvm/hdd' iometer:surface"),
-        ("learnt", "nestor run --on ssh:lab 'ext4/kvm/hdd' fio:rand-read"),
+        (MethodId::Ratio, "nestor run --on ssh:lab 'ext4/kvm/hdd' iometer:surface"),
+        (MethodId::Learnt, "nestor run --on ssh:lab 'ext4/kvm/hdd' fio:rand-read"),
     ] {
         let missing = by(method, &question, &there).unwrap_err().command.unwrap();
         assert!(missing.starts_with(command), "{method}: {missing}");
@@ -186,7 +193,7 @@ fn what_methods_were_off_before_decides_whom_to_trust() {
         evidence.cells.push(cell(GUEST, load, bytes, depth));
     }
     let tracks = tracks(&evidence);
-    assert!(tracks["ratio"].truths >= 8 && tracks["ratio"].error < 0.1, "{tracks:?}");
+    assert!(tracks[&MethodId::Ratio].truths >= 8 && tracks[&MethodId::Ratio].error < 0.1, "{tracks:?}");
     let question = question(&mut evidence, "asked", 8192.0, 8);
     let truth = 8192.0 / pass_s(GUEST, 8192.0, 1.0, 8.0);
     let found = answer(&question, &evidence, &Knowledge::default(), &tracks);
@@ -196,8 +203,8 @@ fn what_methods_were_off_before_decides_whom_to_trust() {
     let weights: f64 = found.methods.iter().map(|method| method.weight).sum();
     assert!((weights - 1.0).abs() < 1e-9);
     // Better than that nothing changes.
-    let (name, same) = &found.nulls[0];
-    assert!(name.starts_with("N0"));
+    let (model, same) = &found.nulls[0];
+    assert_eq!(*model, NullModel::Same);
     assert!((same.unwrap() / truth - 1.0).abs() > (rate / truth - 1.0).abs());
 }
 
@@ -303,7 +310,7 @@ fn a_load_that_was_only_observed_is_told_by_loads_like_it() {
         machine: TargetMachine::SAME,
     };
     let learnt = |evidence: &Evidence| {
-        let method = METHODS.iter().find(|method| method.name == "learnt").unwrap();
+        let method = METHODS.iter().find(|method| method.id == MethodId::Learnt).unwrap();
         (method.predict)(&question, evidence, &knowledge)
     };
     assert!(learnt(&evidence).unwrap_err().what.contains("--from"));
@@ -337,7 +344,8 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
     };
     let found = answer(&question, &evidence, &knowledge, &Tracks::new());
     assert_eq!(found.rate, None);
-    let missing = found.methods.iter().find(|m| m.method == "learnt").unwrap().missing.clone().unwrap();
+    let missing =
+        found.methods.iter().find(|m| m.method == MethodId::Learnt).unwrap().missing.clone().unwrap();
     assert!(missing.what.contains("host file system another"), "{missing:?}");
     let alike = evidence.most_alike("reads", "guest1/kvm/host4").unwrap();
     assert!(alike.starts_with("guest1/") || alike.ends_with("/host4"), "{alike}");
@@ -367,7 +375,7 @@ fn the_nearest_amount_stands_for_one_that_was_not_measured() {
         processors: 0,
         machine: TargetMachine::SAME,
     };
-    let learnt = METHODS.iter().find(|method| method.name == "learnt").unwrap();
+    let learnt = METHODS.iter().find(|method| method.id == MethodId::Learnt).unwrap();
     let found = |to: &str| (learnt.predict)(&asked(to), &evidence, &knowledge).unwrap();
     let (more, same) = (found("more"), found("guest1/kvm/host1"));
     assert!(
@@ -381,11 +389,11 @@ fn the_nearest_amount_stands_for_one_that_was_not_measured() {
 fn one_request_at_a_time_shows_no_limit() {
     let mut evidence = evidence();
     let question = question(&mut evidence, "load", 4096.0, 64);
-    let free = by("per-request", &question, &evidence).unwrap();
+    let free = by(MethodId::PerRequest, &question, &evidence).unwrap();
     for points in evidence.points.values_mut() {
         points.rates.retain(|(point, _)| point.depth == 1);
     }
-    let alone = by("per-request", &question, &evidence).unwrap();
+    let alone = by(MethodId::PerRequest, &question, &evidence).unwrap();
     assert!(alone.steps.iter().all(|step| !step.contains("have been measured")), "{alone:?}");
     assert!(free.rate > 0.0);
 }
@@ -399,10 +407,10 @@ fn computing_needs_a_processor() {
     let pass_s = 8.0 / 100.0;
     question.reference =
         Reference { rate: 100.0, requests_per_s: 100.0, response_s: pass_s - 0.05, processors_busy: 0.9 };
-    let one = by("queueing", &question, &evidence).unwrap();
+    let one = by(MethodId::Queueing, &question, &evidence).unwrap();
     question.processors = 8;
-    let many = by("queueing", &question, &evidence).unwrap();
+    let many = by(MethodId::Queueing, &question, &evidence).unwrap();
     assert!(one.rate < many.rate, "{} {}", one.rate, many.rate);
     question.machine.overhead_share = 1.0;
-    assert!(by("queueing", &question, &evidence).unwrap().rate < many.rate);
+    assert!(by(MethodId::Queueing, &question, &evidence).unwrap().rate < many.rate);
 }

@@ -2,7 +2,7 @@
 
 use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::residual::LayerResidual;
-use nestor_predict::{Answer, Missing};
+use nestor_predict::{Answer, Missing, nulls};
 use nestor_report::units::{digits, listed};
 
 use super::Predicted;
@@ -31,7 +31,7 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
     let scale: Vec<String> = answer
         .nulls
         .iter()
-        .filter_map(|(name, rate)| Some(format!("{} {}", name, short((*rate)?))))
+        .filter_map(|(model, rate)| Some(format!("{} {}", nulls::label(*model), short((*rate)?))))
         .collect();
     text += &format!("  for scale  {}\n", scale.join(" · "));
     for method in &answer.methods {
