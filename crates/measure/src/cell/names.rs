@@ -1,5 +1,6 @@
 //! The names of trace points, in the files of requests and in everything made from them.
 
+use nestor_correlate::LevelKind;
 use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
 use nestor_stack::MachineIndex;
 
@@ -8,7 +9,7 @@ use nestor_stack::MachineIndex;
 pub(super) struct PointName {
     /// The layer at whose lower edge it lies, as written in the stack.
     pub layer: String,
-    /// What was recorded there.
+    /// What was recorded there, as files of requests keep it.
     pub kind: String,
     /// The machine whose clock its times are on.
     pub machine: String,
@@ -28,17 +29,17 @@ pub(super) enum ClockOf {
 }
 
 impl PointName {
-    fn new(layer: String, kind: &str, machine: &str, clock: ClockOf) -> Self {
-        Self { layer, kind: kind.to_owned(), machine: machine.to_owned(), clock }
+    fn new(layer: String, kind: &LevelKind, machine: &str, clock: ClockOf) -> Self {
+        Self { layer, kind: kind.stored(), machine: machine.to_owned(), clock }
     }
 
-    fn of_machine(built: &BuiltStack, layer: String, kind: &str, machine: MachineIndex) -> Self {
+    fn of_machine(built: &BuiltStack, layer: String, kind: &LevelKind, machine: MachineIndex) -> Self {
         Self::new(layer, kind, &built.machines[machine].label, ClockOf::Machine(machine))
     }
 
     /// The application. fio has its own clock, whose start is only inferred.
     pub fn of_application() -> Self {
-        Self::new("application".to_owned(), "application", "application", ClockOf::Application)
+        Self::new("application".to_owned(), &LevelKind::Application, "application", ClockOf::Application)
     }
 
     /// A block device.
@@ -48,24 +49,24 @@ impl PointName {
             Some(above) => built.stack.layer(above).label(),
             None => "application".to_owned(),
         };
-        let machine = &built.machines[point.machine].label;
-        Self::of_machine(built, layer, &format!("{machine} block"), point.machine)
+        let kind = LevelKind::Block(built.stack.machines()[point.machine].label);
+        Self::of_machine(built, layer, &kind, point.machine)
     }
 
     /// The requests on a virtual disk.
     pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Self {
         let layer = built.stack.layer(disk.layer).label();
-        Self::of_machine(built, layer, "hypervisor", disk.machine)
+        Self::of_machine(built, layer, &LevelKind::Hypervisor, disk.machine)
     }
 
     /// The requests on the image file of a virtual disk, if it is one of a format of its own.
     pub fn of_image_file(built: &BuiltStack, disk: &VirtualDisk) -> Option<Self> {
         let layer = built.stack.layer(disk.image?).label();
-        Some(Self::of_machine(built, layer, "image file", disk.machine))
+        Some(Self::of_machine(built, layer, &LevelKind::ImageFile, disk.machine))
     }
 
     /// The modelled disk, which is served on the ground.
     pub fn of_medium(built: &BuiltStack) -> Self {
-        Self::new(built.stack.medium().label(), "medium", "ground", ClockOf::Medium)
+        Self::new(built.stack.medium().label(), &LevelKind::Medium, "ground", ClockOf::Medium)
     }
 }
