@@ -178,7 +178,7 @@ impl Ours {
         let control = folder.join(format!("{name}.control"));
         let options = ServeOptions {
             socket: socket.clone(),
-            data: folder.join(format!("{name}.data")),
+            data: Some(folder.join(format!("{name}.data"))),
             control: Some(control.clone()),
             serial: name.to_owned(),
             stop: stop.clone(),

@@ -265,7 +265,7 @@ fn a_disk_that_is_read_only_changes_nothing() {
     std::fs::write(&image, pattern(9, SIZE as usize)).unwrap();
     let serve = || {
         Served::start("null", |options| {
-            options.data = image.clone();
+            options.data = Some(image.clone());
             options.read_only = true;
         })
     };
@@ -311,7 +311,9 @@ fn two_disks_never_share_a_socket_or_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let second = |socket: PathBuf, data: PathBuf| {
         let control = Some(folder.path().join("control"));
-        serve(ServeOptions { socket, data, control, ..options("null", SIZE) }).unwrap_err().to_string()
+        serve(ServeOptions { socket, data: Some(data), control, ..options("null", SIZE) })
+            .unwrap_err()
+            .to_string()
     };
     let error = second(served.path("disk.sock"), folder.path().join("data"));
     assert!(error.contains("another server listens there"), "{error}");
@@ -327,7 +329,7 @@ fn impossible_options_are_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let options = |profile: &str, size_bytes| ServeOptions {
         socket: folder.path().join("s"),
-        data: folder.path().join("d"),
+        data: Some(folder.path().join("d")),
         ..options(profile, size_bytes)
     };
     insta::assert_snapshot!(

@@ -336,7 +336,7 @@ pub struct ServeArguments {
     /// Socket for the virtual machine; made with mode 0600
     #[arg(long, value_name = "SOCKET")]
     pub socket: PathBuf,
-    /// Sparse file with the data [default: a temporary one, removed at the end]
+    /// Sparse file with the data [default: one without a name, gone at the end]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// Socket for `nestor disk control`

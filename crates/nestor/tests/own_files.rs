@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_disk_served_without_a_umask_keeps_its_data_and_its_sockets_to_its_user() {
+fn a_disk_served_without_a_umask_keeps_its_sockets_to_its_user_and_its_data_have_no_name() {
     let sandbox = Sandbox::new();
     let [socket, control] = ["disk.sock", "control.sock"].map(|name| sandbox.path(name));
     let mut command = Command::new("sh");
@@ -72,24 +73,26 @@ fn a_disk_served_without_a_umask_keeps_its_data_and_its_sockets_to_its_user() {
         .args(["disk", "serve", "null", "--size", "1M", "--socket"])
         .arg(&socket)
         .arg("--control")
-        .arg(&control);
+        .arg(&control)
+        .env("NESTOR_WORK", sandbox.path(""));
     let served = Served(command.spawn().unwrap());
     // The sockets are there a moment before the data file is open.
     let open_data = || {
         let open = fs::read_dir(format!("/proc/{}/fd", served.0.id())).unwrap().flatten();
-        open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|path| path.ends_with("data.img"))
+        let mut files = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+        files
+            .find(|path| path.starts_with(sandbox.path("")) && path.to_string_lossy().ends_with(" (deleted)"))
     };
     let deadline = Instant::now() + REFUSED_WITHIN;
-    let data = loop {
-        match open_data().filter(|_| socket.exists() && control.exists()) {
-            Some(data) => break data,
-            None => assert!(Instant::now() < deadline, "no disk is served"),
-        }
+    while open_data().filter(|_| socket.exists() && control.exists()).is_none() {
+        assert!(Instant::now() < deadline, "no disk is served");
         std::thread::sleep(Duration::from_millis(10));
-    };
+    }
     let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(data.parent().unwrap()), 0o700, "{}", data.display());
-    assert_eq!([mode(&data), mode(&socket), mode(&control)], [0o600; 3]);
+    assert_eq!([mode(&socket), mode(&control)], [0o600; 2]);
+    // Whoever kills it leaves its sockets and nothing else.
+    let entries = fs::read_dir(sandbox.path("")).unwrap().flatten().map(|entry| entry.path());
+    assert_eq!(entries.collect::<BTreeSet<_>>(), BTreeSet::from([socket, control]));
 }
 
 /// The sources of a directory that are no tests.

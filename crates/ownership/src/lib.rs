@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub use beside::{new_beside, replace};
 pub use make::{Above, NotMade, make_above, open_above};
 pub use own_file::FileKind;
-pub use temporary::{PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory_in};
+pub use temporary::{PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory_in, unnamed_file};
 pub use walk::{above, resolved};
 pub use writers::{Writers, of_open as writers, of_path as writers_at};
 

@@ -1,6 +1,6 @@
 //! Temporary directories of one command.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,23 @@ pub fn place_for_temporary() -> PathBuf {
 /// # Errors
 /// If it cannot be created, or another user could redirect the path.
 pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
-    let place = make_above(&place.join(prefix))?;
-    // All of it exists and no other user can replace it, so it may be used by its path.
-    let place = place.path.parent().unwrap_or(Path::new("/"));
+    let place = safe_place(place, prefix)?;
     let private = Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
+}
+
+/// A new file without a name, for large temporary data of one command: it is gone when it is closed, even if the program was killed.
+///
+/// # Errors
+/// If it cannot be created, or another user could redirect the path.
+pub fn unnamed_file() -> io::Result<File> {
+    tempfile::tempfile_in(safe_place(&place_for_temporary(), "data")?)
+}
+
+/// The place as a path that exists and that no other user can replace, so that it may be used.
+fn safe_place(place: &Path, entry: &str) -> io::Result<PathBuf> {
+    let made = make_above(&place.join(entry))?;
+    Ok(made.path.parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub struct ServeOptions {
     pub offset_bytes: u64,
     /// The vhost-user socket, created for its owner only and removed at the end.
     pub socket: PathBuf,
-    /// The data: a sparse file, created if missing, kept at the end.
-    pub data: PathBuf,
+    /// The data: a sparse file, created if missing, kept at the end. `None`: a file without a name, which is gone with the process.
+    pub data: Option<PathBuf>,
     /// The control socket, created for its owner only and removed at the end.
     pub control: Option<PathBuf>,
     /// Write a request log from the start.
@@ -162,10 +162,10 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
     }
     Core::new(CoreParts {
         target: Target {
-            store: if options.read_only {
-                Store::open_read_only(&options.data, options.size_bytes)?
-            } else {
-                Store::open(&options.data, options.size_bytes)?
+            store: match &options.data {
+                Some(path) if options.read_only => Store::open_read_only(path, options.size_bytes)?,
+                Some(path) => Store::open(path, options.size_bytes)?,
+                None => Store::unnamed(options.size_bytes)?,
             },
             serial,
             durable: options.durable,

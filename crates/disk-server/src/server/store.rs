@@ -119,6 +119,17 @@ impl Store {
         Ok(Self { file, size, read_only: true, pieces: Vec::with_capacity(MOST_PIECES) })
     }
 
+    /// Makes a file without a name, which is gone when it is closed.
+    ///
+    /// # Errors
+    /// It cannot be made, or cannot have that size.
+    pub fn unnamed(size: u64) -> Result<Self, DiskError> {
+        let place = ownership::place_for_temporary();
+        let made = ownership::unnamed_file().and_then(|file| file.set_len(size).map(|()| file));
+        let file = made.map_err(DiskError::io("make a file for the disk's data in", &place))?;
+        Ok(Self { file, size, read_only: false, pieces: Vec::with_capacity(MOST_PIECES) })
+    }
+
     /// Whether it is only read.
     pub fn is_read_only(&self) -> bool {
         self.read_only

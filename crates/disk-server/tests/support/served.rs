@@ -21,7 +21,7 @@ pub fn options(profile: &str, size_bytes: u64) -> ServeOptions {
         size_bytes,
         offset_bytes: 0,
         socket: PathBuf::new(),
-        data: PathBuf::new(),
+        data: None,
         control: None,
         log: None,
         stamps: None,
@@ -52,7 +52,7 @@ impl Served {
         let stop = StopHandle::new().unwrap();
         let mut options = ServeOptions {
             socket: folder.path().join("disk.sock"),
-            data: folder.path().join("disk.data"),
+            data: Some(folder.path().join("disk.data")),
             control: Some(folder.path().join("disk.control")),
             stop: stop.clone(),
             ..options(profile, SIZE)

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk_server::control::{ControlRequest, ControlResponse};
 use nestor_disk_server::{ControlClient, DiskTime, ServeOptions};
-use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
 use crate::arguments::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
@@ -77,21 +76,12 @@ fn check(profile: &str, as_json: bool) -> Result<()> {
 
 fn serve(arguments: &ServeArguments) -> Result<()> {
     let stop = stopped_by_signals()?;
-    let temporary;
-    let data = match &arguments.data {
-        Some(path) => path.clone(),
-        None => {
-            temporary = temporary_directory_in(&place_for_temporary(), "nestor-disk-")
-                .context("no directory for the disk's data")?;
-            temporary.path().join("data.img")
-        }
-    };
     nestor_disk_server::serve(ServeOptions {
         profile: arguments.profile.clone(),
         size_bytes: arguments.size.get(),
         offset_bytes: arguments.at.get(),
         socket: arguments.socket.clone(),
-        data,
+        data: arguments.data.clone(),
         control: arguments.control.clone(),
         log: arguments.log.clone(),
         stamps: arguments.stamps.clone(),
