@@ -50,16 +50,6 @@ impl Rank {
 
 const OPERATIONS: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
 
-/// The operation as a word.
-pub(crate) fn word(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "flush",
-        Operation::Discard => "discard",
-    }
-}
-
 impl Choice {
     /// The words in which results keep it. They are those of every version, whatever tables call it.
     pub fn stored(self) -> String {
@@ -82,7 +72,7 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Latency(rank, operation) => write!(f, "{} {}", rank.word(), word(*operation)),
+            Self::Latency(rank, operation) => write!(f, "{} {}", rank.word(), operation.word()),
             Self::AroundTheMiddle => f.write_str("around the middle of the run"),
         }
     }

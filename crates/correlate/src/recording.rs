@@ -228,8 +228,8 @@ impl Recording {
             return Err(wrong(format!("it is longer than {LONGEST_MANIFEST_BYTES} bytes")));
         }
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
-        let levels = manifest.levels.into_iter().enumerate();
-        let levels: Vec<RecordedLevel> = levels
+        let kept = manifest.levels.into_iter().enumerate();
+        let levels: Vec<RecordedLevel> = kept
             .map(|(index, level)| level.read(directory, LevelIndex::at(index), wrong))
             .collect::<Result<_, _>>()?;
         if levels.is_empty() {

@@ -5,7 +5,7 @@ use nestor_text::Table;
 use nestor_text::units::{bytes, fine_duration_ns};
 use nestor_trace::Operation;
 
-use crate::choice::{Choice, Rank, word};
+use crate::choice::{Choice, Rank};
 use crate::tree::{Correlation, Join, LevelIndex, Node, Origin, SampledTree};
 
 /// Columns of a bar.
@@ -161,7 +161,7 @@ impl Correlation {
             {
                 for (operation, added) in &join.added_by {
                     let names = format!("{} > {}", self.name(join.above), name);
-                    row(format!("  between {names}, {}", word(*operation)), added);
+                    row(format!("  between {names}, {}", operation.word()), added);
                 }
             }
             row(format!("{name}: its own queue"), &times.queue);
@@ -188,7 +188,7 @@ impl Correlation {
         let request = &node.request;
         let what = match request.operation {
             Operation::Flush => "flush".to_owned(),
-            operation => format!("{} {} at {}", word(operation), bytes(request.bytes), request.offset),
+            operation => format!("{} {} at {}", operation.word(), bytes(request.bytes), request.offset),
         };
         let why = match node.origin {
             Origin::Parent | Origin::Unknown => String::new(),

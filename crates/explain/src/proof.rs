@@ -152,12 +152,7 @@ fn words(path: &[&Node], node: &Node, levels: &[Level], choice: Choice) -> Strin
 
 /// `write of 8 KiB at 7432 KiB`.
 fn what(request: &Request) -> String {
-    let operation = match request.operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "flush",
-        Operation::Discard => "discard",
-    };
+    let operation = request.operation.word();
     match request.bytes {
         0 => operation.to_owned(),
         bytes => format!("{operation} of {} at {} KiB", kibibytes(bytes), request.offset / 1024),

@@ -120,9 +120,14 @@ fn change(e: &Explanation) -> String {
     let runs = e.runs.len().min(e.baseline_runs.len());
     match (e.change_percent, e.change_interval_percent) {
         (Some(change), Some([low, high])) => {
-            format!("{change:+.1} % [{low:+.1}, {high:+.1}], {runs} runs each")
+            format!(
+                "{} % [{}, {}], {runs} runs each",
+                units::signed(change),
+                units::signed(low),
+                units::signed(high)
+            )
         }
-        (Some(change), None) => format!("{change:+.1} %, too few runs for an interval"),
+        (Some(change), None) => format!("{} %, too few runs for an interval", units::signed(change)),
         _ => "no throughput to compare".to_owned(),
     }
 }

@@ -227,8 +227,8 @@ impl Measured<'_, '_> {
                 row_report(&row.name, row.kind, row.group.is_io(), &row.recorder, seconds)
             })
             .collect();
-        let passes = shared.program.threads.iter().zip(&shared.passes);
-        let passes = passes
+        let threads = shared.program.threads.iter().zip(&shared.passes);
+        let passes = threads
             .map(|(plan, recorder)| row_report(&plan.thread.name, "pass", false, recorder, Vec::new()))
             .collect();
         let pace = |of: &str, pace: &Pace| {

@@ -7,7 +7,7 @@ use nestor_wml::Value;
 
 /// A thread's own stream.
 ///
-/// The generator is `nestor-model`'s, so that a seed means the same in every version; `rand`'s distributions draw from it.
+/// The generator is `nestor-statistics`'s, so that a seed means the same in every version; `rand`'s distributions draw from it.
 pub(crate) struct Stream(SeededOrder);
 
 impl Stream {

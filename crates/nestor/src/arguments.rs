@@ -18,7 +18,7 @@ pub struct SettledPlace {
 }
 
 impl SettledPlace {
-    /// One that is just where it was to be.
+    /// The place that was asked for.
     pub fn exactly(place: Place) -> Self {
         Self { place, remark: None }
     }

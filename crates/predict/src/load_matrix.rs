@@ -26,8 +26,8 @@ type Cells = BTreeMap<(String, HostFs), (f64, WrittenStack)>;
 /// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
 pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
     // Hosts by everything else, the image among it; disks without a host, which have no image, by everything else.
-    let mut groups: BTreeMap<(String, String), Cells> = BTreeMap::new();
-    let mut raw: BTreeMap<String, Cells> = BTreeMap::new();
+    let mut groups: BTreeMap<(Vec<&str>, String), Cells> = BTreeMap::new();
+    let mut raw: BTreeMap<Vec<&str>, Cells> = BTreeMap::new();
     let mut moves = false;
     for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
         let Some(parts) = known.stacks.get(&cell.stack) else { continue };
@@ -65,9 +65,9 @@ pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
 }
 
 /// Everything but the guest, the host, and the image between them. Every stack has the same parts, so that values are enough.
-fn common(parts: &KnownStack) -> String {
+fn common(parts: &KnownStack) -> Vec<&str> {
     let same = parts.iter().filter(|(part, _)| !EXCHANGED.contains(part));
-    same.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("|")
+    same.map(|(_, value)| value.as_str()).collect()
 }
 
 /// File systems to begin with where too few were measured.

@@ -208,10 +208,10 @@ impl Mark {
     pub fn of_words(name: &str, detail: &str) -> Option<Self> {
         let reason = || detail.to_owned();
         match name {
-            "emulated" => Some(Self::EmulatedCpu),
-            "cached" => Some(Self::Cached { reason: reason() }),
+            Self::EMULATED => Some(Self::EmulatedCpu),
+            Self::CACHED => Some(Self::Cached { reason: reason() }),
             Self::INCONSISTENT => Some(Self::Inconsistent { reason: reason() }),
-            "not-steady" => Some(Self::NotSteady { reason: reason() }),
+            Self::NOT_STEADY => Some(Self::NotSteady { reason: reason() }),
             _ => None,
         }
     }

@@ -292,18 +292,21 @@ impl Mark {
         }
     }
 
-    /// The [name](Self::name) of [`Self::Inconsistent`].
+    /// [Names](Self::name) that are read back.
+    pub(crate) const EMULATED: &str = "emulated";
+    pub(crate) const CACHED: &str = "cached";
     pub(crate) const INCONSISTENT: &str = "inconsistent";
+    pub(crate) const NOT_STEADY: &str = "not-steady";
 
     /// One word, as in tables and queries. Results keep it.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::EmulatedCpu => "emulated",
+            Self::EmulatedCpu => Self::EMULATED,
             Self::CpuBound { .. } => "cpu-bound",
-            Self::Cached { .. } => "cached",
+            Self::Cached { .. } => Self::CACHED,
             Self::Inconsistent { .. } => Self::INCONSISTENT,
             Self::Suspended { .. } => "suspended",
-            Self::NotSteady { .. } => "not-steady",
+            Self::NotSteady { .. } => Self::NOT_STEADY,
             Self::EventsDropped { .. } => "events-dropped",
             Self::Unmatched { .. } => "unmatched",
             Self::Unclassified { .. } => "unclassified",

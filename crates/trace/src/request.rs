@@ -20,6 +20,18 @@ pub enum Operation {
     Discard = 3,
 }
 
+impl Operation {
+    /// As it is shown.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+        }
+    }
+}
+
 /// A request from the moment the layer above handed it over until it was finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {

@@ -1,7 +1,7 @@
 //! The Workload Model Language of Filebench, in both dialects in use (1.4 and 1.5).
 //!
 //! [`parse`] turns a text into a [`Script`]: what is to be done, in order, with every variable resolved. This crate
-//! touches no files and starts no threads: `nestor-flow` does.
+//! touches no files and starts no threads: `nestor-flowops` does.
 
 mod arithmetic;
 mod book;

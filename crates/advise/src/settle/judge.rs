@@ -191,19 +191,19 @@ impl Evidence {
         found(b, a).or_else(|| found(a, b))
     }
 
-    fn of(&self, label: LabelledStack, workload: &WrittenWorkload) -> Vec<&Observation> {
-        let (Some(stack), Some(seen)) = (self.stacks.get(&label), self.observations.get(workload)) else {
+    fn of(&self, labelled: LabelledStack, workload: &WrittenWorkload) -> Vec<&Observation> {
+        let (Some(stack), Some(seen)) = (self.stacks.get(&labelled), self.observations.get(workload)) else {
             return Vec::new();
         };
         seen.iter().filter(|seen| seen.stack == *stack).collect()
     }
 
-    fn failure(&self, label: LabelledStack, workload: &WrittenWorkload) -> Option<&str> {
-        let key = (self.stacks.get(&label)?.clone(), workload.clone());
+    fn failure(&self, labelled: LabelledStack, workload: &WrittenWorkload) -> Option<&str> {
+        let key = (self.stacks.get(&labelled)?.clone(), workload.clone());
         self.failures.get(&key).map(FailedRun::first_line)
     }
 
-    /// The second label over the first, in pairs where there are any.
+    /// The second stack over the first, in pairs where there are any.
     fn ratio(
         &self,
         baseline: LabelledStack,
@@ -222,9 +222,9 @@ impl Evidence {
         let stacks = what.stacks();
         let (a, b) = (stacks[0], stacks[1]);
         let Some(ratio) = self.ratio(b, a, workload) else {
-            let failed = [a, b].into_iter().find_map(|label| Some((label, self.failure(label, workload)?)));
+            let failed = [a, b].into_iter().find_map(|side| Some((side, self.failure(side, workload)?)));
             let why =
-                failed.map_or_else(|| "no runs".to_owned(), |(label, why)| format!("{label} failed: {why}"));
+                failed.map_or_else(|| "no runs".to_owned(), |(side, why)| format!("{side} failed: {why}"));
             return (Outcome::NotTested, why, None);
         };
         let pairs = nestor_text::units::plural(ratio.pairs, "pair");
@@ -253,25 +253,25 @@ impl Evidence {
 
     fn traces_of(
         &self,
-        label: LabelledStack,
+        labelled: LabelledStack,
         workload: &WrittenWorkload,
     ) -> impl Iterator<Item = &FlushTrace> {
-        let stack = self.stacks.get(&label);
+        let stack = self.stacks.get(&labelled);
         self.traces.iter().filter(move |trace| Some(&trace.stack) == stack && trace.workload == *workload)
     }
 
     /// Every run of a stack has to show it; one that shows the contrary is enough to the contrary.
     fn flushes(&self, what: What, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
-        let label = what.stacks()[0];
+        let labelled = what.stacks()[0];
         if let What::CannotRun(_) = what {
-            return self.cannot_run(label, workload);
+            return self.cannot_run(labelled, workload);
         }
         let verdicts: Vec<(Outcome, String)> =
-            self.traces_of(label, workload).map(|trace| flush_verdict(what, trace)).collect();
+            self.traces_of(labelled, workload).map(|trace| flush_verdict(what, trace)).collect();
         let least = verdicts.into_iter().min_by_key(|(outcome, _)| *outcome);
         let (outcome, seen) = least.unwrap_or_else(|| {
             let why = self
-                .failure(label, workload)
+                .failure(labelled, workload)
                 .map_or_else(|| "no traced run".to_owned(), |e| format!("failed: {e}"));
             (Outcome::NotTested, why)
         });
@@ -280,13 +280,13 @@ impl Evidence {
 
     fn cannot_run(
         &self,
-        label: LabelledStack,
+        labelled: LabelledStack,
         workload: &WrittenWorkload,
     ) -> (Outcome, String, Option<Ratio>) {
-        if !self.of(label, workload).is_empty() {
+        if !self.of(labelled, workload).is_empty() {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
-        let key = self.stacks.get(&label).map(|stack| (stack.clone(), workload.clone()));
+        let key = self.stacks.get(&labelled).map(|stack| (stack.clone(), workload.clone()));
         let Some(failed) = key.and_then(|key| self.failures.get(&key)) else {
             return (Outcome::NotTested, "no runs".to_owned(), None);
         };

@@ -79,7 +79,7 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.detach(&disk)),
-            Request::Pause { ms } => pause(Duration::from_millis(ms)),
+            Request::Pause { ms: time_ms } => pause(ms(time_ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),

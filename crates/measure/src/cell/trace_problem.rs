@@ -14,7 +14,7 @@ use super::cause_of_system;
 /// Why a cell has no trace.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TraceProblem {
-    #[error("a recorder is of no layer of the stack")]
+    #[error("a recorder belongs to none of the layers of the stack")]
     NoLayer,
     #[error("the thread of a recorder ended unexpectedly")]
     ThreadEnded,

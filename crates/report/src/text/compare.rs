@@ -156,7 +156,7 @@ pub(super) fn how_sure(comparison: &Comparison) -> String {
 
 /// `no drift`.
 pub(crate) fn drift_words(drift: &Drift) -> String {
-    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let percent = |ratio: f64| format!("{} %", units::signed((ratio - 1.0) * 100.0));
     match drift {
         Drift::NotTested => "drift not tested".to_owned(),
         Drift::Impossible => "no drift in virtual time".to_owned(),

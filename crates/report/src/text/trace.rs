@@ -6,7 +6,7 @@ use nestor_text::{Align, Table};
 use super::Lines;
 use crate::style::Style;
 use crate::units;
-use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow, operation_words};
+use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow};
 
 /// How the layers were joined, and some requests from top to bottom.
 pub fn trace_text(view: &TraceView, style: Style) -> String {
@@ -99,7 +99,7 @@ fn waterfall_lines(waterfall: &Waterfall, style: Style) -> Vec<String> {
 fn what(row: &WaterfallRow) -> String {
     let size = if row.bytes > 0 { format!(" {}", units::bytes(row.bytes)) } else { String::new() };
     match row.more {
-        0 => format!("{}{size}", operation_words(row.operation)),
+        0 => format!("{}{size}", row.operation.word()),
         more => format!("{more} more,{size}"),
     }
 }

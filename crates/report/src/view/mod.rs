@@ -19,15 +19,15 @@ pub(crate) use study::decision_words;
 pub use study::{
     CellReport, KnownMark, LayersWhy, StoppedComparison, StudyPhysical, StudyReport, StudyTimes,
 };
-pub use trace::{JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words};
+pub use trace::{JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow};
 
-use nestor_results::{Environment, StoredRun};
+use nestor_results::{Environment, StoredRun, WrittenWorkload};
 use nestor_stack::Accelerator;
 use nestor_workload::Workload;
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
-pub(crate) fn workload_words(workload: &str) -> String {
-    Workload::parse(workload).map(|w| w.describe()).unwrap_or_default()
+pub(crate) fn workload_words(workload: &WrittenWorkload) -> String {
+    workload.value().map(Workload::describe).unwrap_or_default()
 }
 
 /// Where the runs were made, in sentences whose first says what their numbers are good for.

@@ -76,7 +76,7 @@ impl RunView {
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
-            workload_words: workload_words(&summary.workload),
+            workload_words: workload_words(&shown.record.workload),
             physical: Physical::of_runs(&runs.iter().map(|r| &r.record).collect::<Vec<_>>()),
             honesty: honesty(runs),
             steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),

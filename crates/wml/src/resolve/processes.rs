@@ -269,7 +269,6 @@ impl Resolver<'_> {
         })
     }
 
-    /// The file set that a flowop names; of several of that name, the one defined last.
     /// The flowop that one wakes, by name.
     fn target(
         &mut self,
@@ -289,6 +288,7 @@ impl Resolver<'_> {
         Ok(target)
     }
 
+    /// The file set that a flowop names; of several of that name, the one defined last.
     fn file_set_of(
         &mut self,
         syntax: &FlowopSyntax,

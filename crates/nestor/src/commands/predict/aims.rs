@@ -2,6 +2,7 @@
 
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::{Held, Scores, Validation};
+use nestor_report::units::share;
 use serde::Serialize;
 
 /// On stacks that were held out, half of the errors are to be below this: the best published median is 4.36 %.
@@ -30,7 +31,7 @@ pub struct Aim {
 
 impl Aim {
     fn at_most(aim: &str, limit: f64, reached: Option<f64>) -> Self {
-        let aim = format!("{aim}: at most {}", percent(limit));
+        let aim = format!("{aim}: at most {}", share(limit));
         Self { aim, reached, missed_by: reached.map(|reached| reached - limit).filter(|over| *over > 0.0) }
     }
 }
@@ -46,7 +47,7 @@ pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
             Aim::at_most("median error", MEDIAN, median),
             Aim::at_most("90th percentile of the errors", NINE_OF_TEN, ours.p90_without_noise.or(ours.p90)),
             Aim {
-                aim: format!("share of truths in the 90 % interval: {} to {}", percent(low), percent(high)),
+                aim: format!("share of truths in the 90 % interval: {} to {}", share(low), share(high)),
                 reached: ours.coverage,
                 missed_by: ours.coverage.map(outside).filter(|outside| *outside > 0.0),
             },
@@ -73,15 +74,10 @@ pub fn of_matrices(matrices: &[(String, CompletionScore)]) -> Vec<Aim> {
     worst.map(aim).into_iter().collect()
 }
 
-/// A share as people read it.
-pub fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 /// One line each.
 pub fn lines(aims: &[Aim]) -> String {
     let line = |aim: &Aim| {
-        let reached = aim.reached.map_or_else(|| "no answer at all".to_owned(), percent);
+        let reached = aim.reached.map_or_else(|| "no answer at all".to_owned(), share);
         let end =
             aim.missed_by.map_or_else(String::new, |by| format!(": missed by {:.1} points", by * 100.0));
         format!("  aim: {}; reached {reached}{end}\n", aim.aim)

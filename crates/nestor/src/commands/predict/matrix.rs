@@ -7,12 +7,11 @@ use nestor_advise::Unit;
 use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, LoadMatrix, load_matrix};
-use nestor_report::units::digits;
+use nestor_report::units::{digits, share};
 use nestor_results::{Known, KnownPlace};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
 
-use super::aims::percent;
 use super::place;
 use crate::named::workload_named;
 use crate::output::{print_json, table};
@@ -145,11 +144,11 @@ fn score_text(score: CompletionScore) -> String {
          within their intervals\n  \
          for scale: mean of the row x mean of the column {}, mean of all {} (medians of the same cells)\n",
         score.from,
-        percent(score.median),
-        percent(score.p90),
+        share(score.median),
+        share(score.p90),
         score.coverage * 100.0,
-        percent(score.nulls.row_by_column),
-        percent(score.nulls.mean_of_all)
+        share(score.nulls.row_by_column),
+        share(score.nulls.mean_of_all)
     )
 }
 

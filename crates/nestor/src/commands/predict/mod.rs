@@ -30,7 +30,7 @@ pub struct PredictArguments {
     /// The load: a workload that was measured somewhere, or a profile of `nestor characterize` (FILE.toml)
     #[arg(long, value_name = "WORKLOAD", required_unless_present = "validate")]
     workload: Option<String>,
-    /// Where it runs now [default: of the stacks on which it was measured the one most like the target]
+    /// Where it runs now [default: the measured stack that is most like the target]
     #[arg(long, value_name = "STACK")]
     from: Option<String>,
     /// The target stack; braces make several stacks of one
@@ -51,7 +51,7 @@ pub struct PredictArguments {
     /// With --matrix: name this many cells most worth measuring next
     #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "matrix")]
     suggest: usize,
-    /// Hide what is known, predict it, and say how far off that is: by stack, by family of loads, and the matrix from 12 cells
+    /// Hide known cells, predict them, and show the errors: by stack, by family of loads, and the matrix from 12 cells
     #[arg(long, conflicts_with_all = ["to", "from", "matrix"])]
     validate: bool,
     #[command(flatten)]

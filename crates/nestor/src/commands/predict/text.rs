@@ -3,7 +3,7 @@
 use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::residual::LayerResidual;
 use nestor_predict::{Answer, Missing, nulls};
-use nestor_report::units::{digits, listed};
+use nestor_report::units::{digits, listed, signed};
 
 use super::Predicted;
 use super::question::Load;
@@ -110,7 +110,7 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
     );
     if let Some(error) = verified.error {
         let within = if verified.within == Some(true) { "within" } else { "outside" };
-        text += &format!(": the prediction is off by {:+.1} %, {within} the interval", error * 100.0);
+        text += &format!(": the prediction is off by {} %, {within} the interval", signed(error * 100.0));
     }
     text.push('\n');
     if let Some(place) = &verified.other_place {

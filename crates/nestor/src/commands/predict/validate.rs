@@ -8,10 +8,11 @@ use nestor_predict::methods::measure_many;
 use nestor_predict::{
     ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, load_matrix, validate,
 };
+use nestor_report::units::{share, signed};
 use nestor_results::{Known, KnownPlace};
 use serde::Serialize;
 
-use super::aims::{self, Aim, percent};
+use super::aims::{self, Aim};
 use super::place;
 use crate::output::{print_json, table};
 
@@ -107,7 +108,7 @@ fn print_text(all: &All) {
     }
     let (calm, wild) = (least(&all.noise_of_loads, 1.0), least(&all.noise_of_loads, -1.0));
     if let (Some((calm, least)), Some((wild, most))) = (calm, wild) {
-        outln!("by load, from {} ({calm}) to {} ({wild})", percent(*least), percent(*most));
+        outln!("by load, from {} ({calm}) to {} ({wild})", share(*least), share(*most));
     }
     for Judged { validation, aims, made_of } in &all.validations {
         outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
@@ -137,15 +138,15 @@ fn floor(validation: &Validation) -> String {
     let (Some(ours), Some(floor)) = (validation.scores.first(), validation.floor) else {
         return String::new();
     };
-    let known = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+    let known = |error: Option<f64>| error.map_or_else(|| "-".to_owned(), share);
     format!(
         "  without the noise of the truths: median {}, 90th percentile {}; a perfect prediction would be off by {} [{}, {}] and {}\n",
         known(ours.median_without_noise),
         known(ours.p90_without_noise),
-        percent(floor.median),
-        percent(floor.median_interval.low),
-        percent(floor.median_interval.high),
-        percent(floor.p90)
+        share(floor.median),
+        share(floor.median_interval.low),
+        share(floor.median_interval.high),
+        share(floor.p90)
     )
 }
 
@@ -157,7 +158,7 @@ fn terms(validation: &Validation, aims: &[Aim]) -> String {
             "    {:.0} % {} (off by {} in the median of {} cells)\n",
             term.share * 100.0,
             term.term,
-            percent(term.median),
+            share(term.median),
             term.cells
         )
     };
@@ -174,11 +175,11 @@ fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
         [
             load.clone(),
             format!("{} of {}", score.from, score.of),
-            percent(score.median),
-            percent(score.p90),
-            percent(score.coverage),
-            percent(score.nulls.row_by_column),
-            percent(score.nulls.mean_of_all),
+            share(score.median),
+            share(score.p90),
+            share(score.coverage),
+            share(score.nulls.row_by_column),
+            share(score.nulls.mean_of_all),
         ]
     };
     let head = [
@@ -196,13 +197,13 @@ fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
 /// What the squares of the errors are made of; the parts overlap.
 fn parts_of_errors(parts: &ErrorParts) -> String {
     let mut said = match parts.measuring {
-        Some(share) => format!("  squared errors: {} measurement itself\n", percent(share)),
+        Some(of_all) => format!("  squared errors: {} measurement itself\n", share(of_all)),
         None => "  squared errors: the share of measurement itself is not known\n".to_owned(),
     };
     for common in parts.common.iter().take(3) {
         said.push_str(&format!(
             "    {} common to all cells with the same {}: largest with {} ({:+.0} %)\n",
-            percent(common.share),
+            share(common.share),
             common.what,
             common.worst,
             common.error * 100.0
@@ -220,18 +221,18 @@ fn in_words(held: Held) -> String {
 }
 
 fn scores(scores: &[Scores]) -> String {
-    let known = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+    let known = |error: Option<f64>| error.map_or_else(|| "-".to_owned(), share);
     let rows: Vec<[String; 8]> = scores
         .iter()
         .map(|score| {
             [
                 score.name.clone(),
                 score.asked.to_string(),
-                percent(score.abstained()),
+                share(score.abstained()),
                 known(score.median),
                 known(score.p90),
                 known(score.mape),
-                score.bias.map_or_else(|| "-".to_owned(), |bias| format!("{:+.1} %", bias * 100.0)),
+                score.bias.map_or_else(|| "-".to_owned(), |bias| format!("{} %", signed(bias * 100.0))),
                 known(score.coverage),
             ]
         })

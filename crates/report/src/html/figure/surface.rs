@@ -30,6 +30,8 @@ struct Place {
 struct Shape {
     places: Vec<Place>,
     class: String,
+    /// Whether it stands on the base, which it may hide.
+    stands: bool,
     words: Option<String>,
     title: String,
 }
@@ -66,6 +68,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
                     (mean / most * 8.0).clamp(0.0, 8.0),
                     if told { " told" } else { "" }
                 ),
+                stands: true,
                 words: None,
                 title: format!(
                     "{} to {}, {} to {}: {}{}",
@@ -103,12 +106,14 @@ fn frame(figure: &Figure, lines: &[&str], columns: &[&str], most: f64) -> Vec<Sh
     let line = |class: &str, places: &[(f64, f64, f64)]| Shape {
         places: places.iter().map(|(x, y, z)| Place { x: *x, y: *y, z: *z }).collect(),
         class: class.to_owned(),
+        stands: false,
         words: None,
         title: String::new(),
     };
     let text = |x: f64, y: f64, z: f64, words: String| Shape {
         places: vec![Place { x, y, z }],
         class: "tick".to_owned(),
+        stands: false,
         words: Some(words),
         title: String::new(),
     };
@@ -174,7 +179,7 @@ fn depth(shape: &Shape) -> f64 {
     if shape.words.is_some() {
         return 9.0;
     }
-    if !shape.class.starts_with("facet") {
+    if !shape.stands {
         return -9.0;
     }
     shape.places.iter().map(|place| turned(*place).1).sum::<f64>() / shape.places.len() as f64

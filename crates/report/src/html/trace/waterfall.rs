@@ -5,7 +5,7 @@ use nestor_correlate::Origin;
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
-use crate::view::{Waterfall, WaterfallRow, operation_words};
+use crate::view::{Waterfall, WaterfallRow};
 
 pub(super) const WIDTH: f64 = 1120.0;
 const ROW: f64 = 24.0;
@@ -207,7 +207,7 @@ fn labels(row: &WaterfallRow) -> (String, String) {
         return (name, typeset(&units::bytes(row.bytes)));
     }
     let size = if row.bytes > 0 { format!(" {}", typeset(&units::bytes(row.bytes))) } else { String::new() };
-    (row.name.layer.clone(), format!("{}{size}", operation_words(row.operation)))
+    (row.name.layer.clone(), format!("{}{size}", row.operation.word()))
 }
 
 fn note(row: &WaterfallRow) -> String {
@@ -250,7 +250,7 @@ fn title(row: &WaterfallRow) -> String {
         format!(
             "request {}: {} of {} at byte {}, {}",
             row.request,
-            operation_words(row.operation),
+            row.operation.word(),
             units::bytes(row.bytes),
             units::count(row.offset),
             row.class.label()

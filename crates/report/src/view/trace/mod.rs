@@ -6,7 +6,7 @@ mod waterfall;
 
 pub use certainty::certainty;
 pub use joins::{JoinRow, LevelName, OriginShare};
-pub use waterfall::{Part, Waterfall, WaterfallRow, operation_words};
+pub use waterfall::{Part, Waterfall, WaterfallRow};
 
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;

@@ -96,7 +96,7 @@ impl Waterfall {
         let size = if r.bytes > 0 { format!(" of {}", units::bytes(r.bytes)) } else { String::new() };
         Some(Self {
             name: tree.choice.to_string(),
-            what: format!("{}{size}{class}", operation_words(r.operation)),
+            what: format!("{}{size}{class}", r.operation.word()),
             total_ns: r.completed_ns.saturating_sub(r.queued_ns),
             parts: parts(root, &nodes, &names),
             rows,
@@ -118,16 +118,6 @@ impl Waterfall {
             })
             .collect();
         format!("Of {}: {}.", units::duration_ns(self.total_ns as f64), parts.join(", "))
-    }
-}
-
-/// What an operation is called.
-pub fn operation_words(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "flush",
-        Operation::Discard => "discard",
     }
 }
 

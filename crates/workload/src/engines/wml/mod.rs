@@ -1,6 +1,6 @@
 //! Scripts of Filebench's Workload Model Language: those that come with this program, and the user's own.
 //!
-//! The engine (`nestor-flow`) is this program itself on the machine where the workload runs: `{nestor} load wml`. The file sets
+//! The engine (`nestor-flowops`) is this program itself on the machine where the workload runs: `{nestor} load wml`. The file sets
 //! are made first (`--prepare`), from a fixed seed, so that they are the same in every replication; the measured step
 //! finds them again (`--prepared`), with caches emptied in between.
 //!
