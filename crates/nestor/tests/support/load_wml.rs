@@ -7,6 +7,21 @@ use serde_json::Value;
 
 use super::Sandbox;
 
+/// Two threads that read twenty files again and again.
+pub const READER: &str = "\
+set $dir=/tmp
+set $nfiles=20
+define fileset name=docs,path=$dir,entries=$nfiles,size=4k,dirwidth=5,prealloc
+define process name=reader {
+  thread name=reader,instances=2 {
+    flowop openfile name=open,filesetname=docs,fd=1
+    flowop readwholefile name=read,fd=1
+    flowop closefile name=close,fd=1
+  }
+}
+run 60
+";
+
 /// A script in the sandbox, and an empty directory for its files.
 pub fn script(sandbox: &Sandbox, text: &str) -> (String, String) {
     let (path, directory) = (sandbox.text("script.f"), sandbox.text("files"));
