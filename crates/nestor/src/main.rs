@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command};
+use nestor_text::complaint::ERROR;
 
 fn main() -> ExitCode {
     if nestor_machine::init::is_first_process() {
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            errln!("error: {}", message(&error));
+            errln!("{ERROR}{}", message(&error));
             ExitCode::FAILURE
         }
     }

@@ -6,6 +6,8 @@
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use nestor_text::complaint::ERROR;
+
 use crate::paint::visible_with_paint;
 use crate::visible;
 
@@ -27,7 +29,7 @@ pub fn print(text: Arguments<'_>) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(e) => {
-            eprint(format_args!("error: the output could not be written: {e}\n"));
+            eprint(format_args!("{ERROR}the output could not be written: {e}\n"));
             std::process::exit(1)
         }
     }

@@ -4,6 +4,7 @@
 //! Nothing here prints: that is what the crate `terminal` is for.
 
 pub mod c_library;
+pub mod complaint;
 mod marked;
 mod markup;
 mod nearest;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use nestor_machine::agent::{Agent, decline, work_root};
+use nestor_text::complaint::WARNING;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -26,7 +27,7 @@ pub fn run() -> Result<()> {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             let problems = for_signals.finish();
-            problems.iter().for_each(|problem| errln!("warning: {problem}"));
+            problems.iter().for_each(|problem| errln!("{WARNING}{problem}"));
             std::process::exit(i32::from(!problems.is_empty()));
         }
     });

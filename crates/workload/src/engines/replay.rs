@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use nestor_statistics::LatencyHistogram;
+use nestor_text::complaint::why_it_ended;
 use serde::Deserialize;
 
 use super::ended::{exit_code, failed};
@@ -201,7 +202,7 @@ fn command(workload: &Workload, place: &Place, target: &str) -> Step {
 fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
     match exit_code(PROGRAM, &output.ended)? {
         0 => Ok(()),
-        _ => Err(failed(PROGRAM, output.stderr.trim().trim_start_matches("error: ").to_owned())),
+        _ => Err(failed(PROGRAM, why_it_ended(&output.stderr))),
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_text::complaint::why_it_ended;
 use serde::Deserialize;
 
 use super::ended::{exit_code, refused};
@@ -245,7 +246,7 @@ fn operations_file(place: &Place) -> String {
 fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
     match exit_code(PROGRAM, &output.ended)? {
         0 => Ok(()),
-        code => Err(refused(PROGRAM, code, output.stderr.trim().trim_start_matches("error: "))),
+        code => Err(refused(PROGRAM, code, &why_it_ended(&output.stderr))),
     }
 }
 

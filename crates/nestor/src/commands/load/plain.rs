@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
+use nestor_text::complaint::WARNING;
 use nestor_workload::{LoadResult, Place, Target, Workload, WorksOn};
 
 use crate::interrupt::interrupted_by_signals;
@@ -175,7 +176,7 @@ fn run_on(
     rustix::fs::sync();
     // Without the right to, the data that were just written are measured from the cache: say so.
     if std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
-        errln!("warning: the page cache could not be emptied (that needs root): reads may come from it");
+        errln!("{WARNING}the page cache could not be emptied (that needs root): reads may come from it");
     }
     let step = workload.measure(&place, seed);
     progress.step(&step.title);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nestor_flowops::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
 use nestor_stack::Place;
+use nestor_text::complaint::{WARNING, why_it_ended};
 
 use super::wml::WmlArguments;
 use crate::interrupt::interrupted_by_signals;
@@ -86,7 +87,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
 fn tell_all(parts: &[Part], sign: &str) {
     for part in parts {
         if let Err(e) = part.machine().create_file(&part.file(sign), sign.as_bytes()) {
-            errln!("warning: {} could not be told to {sign}: {e}", part.name);
+            errln!("{WARNING}{} could not be told to {sign}: {e}", part.name);
         }
     }
 }
@@ -170,10 +171,8 @@ impl Part {
         machine.create_file(&self.file("script.f"), script)?;
         let finished = machine.run(Command::new(argv).timeout_s(PATIENCE_S))?;
         let text = machine.read_file(&self.file("result.json"));
-        let text = text.map_err(|_| {
-            let said = finished.stderr_text();
-            anyhow!("on {}: {}", self.name, said.trim().trim_start_matches("error: "))
-        })?;
+        let text =
+            text.map_err(|_| anyhow!("on {}: {}", self.name, why_it_ended(&finished.stderr_text())))?;
         serde_json::from_slice(&text).with_context(|| format!("the result of {} cannot be read", self.name))
     }
 

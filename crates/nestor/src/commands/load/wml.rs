@@ -12,6 +12,7 @@ use nestor_flowops::{
     Ended, FlowFailure, FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets,
     make_places, mean_bytes, relocate, run_script, scale, scale_files,
 };
+use nestor_text::complaint::{ERROR, WARNING};
 use nestor_wml::Script;
 use procfs::{Current as _, Meminfo};
 use signal_hook::consts::SIGXFSZ;
@@ -169,7 +170,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     let source = Source { name: &loaded.name, text: &loaded.text };
     let options = options(arguments, &scaled, source)?;
     for warning in &loaded.script.warnings {
-        errln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
+        errln!("{WARNING}{}:{}: {}", loaded.name, warning.line, warning.text);
     }
     let terminal = Terminal::new(arguments)?;
     let report = run_script(&scaled.script, source, &options, &terminal);
@@ -185,7 +186,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
 
 /// Says what failed, for people and by the exit code.
 fn failed(failure: FlowFailure, why: &str) -> ExitCode {
-    errln!("error: {why}");
+    errln!("{ERROR}{why}");
     ExitCode::from(failure.exit_code())
 }
 

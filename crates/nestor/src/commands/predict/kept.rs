@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nestor_predict::{KeptWeights, Knowledge};
 use nestor_results::KnownPlace;
+use nestor_text::complaint::WARNING;
 use serde::{Deserialize, Serialize};
 
 use crate::whole_file;
@@ -36,7 +37,7 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
         errln!(
-            "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy \
+            "{WARNING}{} cannot be written ({error}), so the learnt model is fitted again each time; copy \
              the store to a directory in which you may write",
             file.display()
         );

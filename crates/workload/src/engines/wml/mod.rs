@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_text::complaint::why_it_ended;
 use nestor_text::units;
 
 use super::ended::{exit_code, refused};
@@ -380,9 +381,7 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
     match exit_code(PROGRAM, &output.ended)? {
         0 => Ok(()),
         code => {
-            let said = output.stderr.lines().filter(|line| !line.starts_with("warning: "));
-            let said = said.collect::<Vec<_>>().join("\n");
-            let detail = said.trim().trim_start_matches("error: ").to_owned();
+            let detail = why_it_ended(&output.stderr);
             Err(match FlowFailure::of_exit_code(code) {
                 Some(FlowFailure::Full) => LoadError::Full { detail },
                 Some(FlowFailure::Operation) => LoadError::OperationFailed { program: PROGRAM, detail },
