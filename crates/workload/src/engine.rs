@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::demand::Demand;
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::value::{Kind, Value};
 
 /// What is always the same of an engine.
@@ -21,6 +21,8 @@ pub struct About {
     pub cases: &'static [Case],
     /// The options, in the order in which they are printed.
     pub options: &'static [OptionSpec],
+    /// Which way the operations of its classes move data. Those that are not here move none, or it is not known which way.
+    pub directions: &'static [(&'static str, Direction)],
 }
 
 /// A program that makes load.

@@ -6,6 +6,8 @@ use std::fmt;
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
+use crate::engines::ENGINES;
+
 /// A kind of operation whose latencies may be put into one histogram.
 ///
 /// Operations of different classes are never averaged together.
@@ -23,6 +25,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Of the classes of programs that tell no more apart.
+    pub(crate) const OF_READ_AND_WRITE: &[(&str, Self)] = &[("read", Self::Read), ("write", Self::Write)];
+
     /// Both.
     pub const BOTH: [Self; 2] = [Self::Read, Self::Write];
 }
@@ -37,21 +42,12 @@ impl fmt::Display for Direction {
 }
 
 impl OperationClass {
-    /// Which way the operations move data; `None` for those that move none (`create`, `stat`, `fsync`, `delete`), and where it is
-    /// not known which way. Only this decides it.
-    ///
-    /// Engines name a class by the verb, alone or within a word: `read`, `reread`, `readwholefile`, `aiowrite`, `appendfile`;
-    /// Bonnie++ says `get-` and `put-`, and its `rewrite` counts as a write. dbench's requests (`ReadX`) move data that is known
-    /// only in one sum, `read-and-write`: they have no direction.
+    /// Which way the operations move data, as [their engine](crate::engine::About::directions) says; `None` for those that move
+    /// none (`create`, `stat`, `fsync`, `delete`), and where it is not known which way. Only this decides it. A word means the
+    /// same in all engines.
     pub fn direction(&self) -> Option<Direction> {
-        let has = |words: &[&str]| words.iter().any(|word| self.0.contains(word));
-        let reads = has(&["read"]) || self.0.starts_with("get-");
-        let writes = has(&["write", "append"]) || self.0.starts_with("put-");
-        match (reads, writes) {
-            (true, false) => Some(Direction::Read),
-            (false, true) => Some(Direction::Write),
-            _ => None,
-        }
+        let known = ENGINES.iter().flat_map(|engine| engine.about().directions);
+        known.into_iter().find_map(|(class, direction)| (*class == self.0).then_some(*direction))
     }
 }
 
@@ -166,7 +162,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_says_by_its_verb_which_way_it_moves_data() {
+    fn engines_agree_on_which_way_a_class_moves_data() {
+        let all = || ENGINES.iter().flat_map(|engine| engine.about().directions);
+        for (class, direction) in all() {
+            assert!(all().all(|(other, of_other)| other != class || of_other == direction), "{class}");
+        }
+    }
+
+    #[test]
+    fn a_class_has_the_direction_that_its_engine_says() {
         let direction = |class: &str| OperationClass(class.to_owned()).direction();
         for class in ["read", "reread", "readwholefile", "get-char", "get-block"] {
             assert_eq!(direction(class), Some(Direction::Read), "{class}");

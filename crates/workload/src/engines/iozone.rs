@@ -33,7 +33,7 @@ use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::{LoadResult, OperationClass};
+use crate::result::{Direction, LoadResult, OperationClass};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -50,6 +50,10 @@ const CASES: &[Case] = &[
 
 const WITH_WRITES: &[&str] = &["write", "rewrite", "rand-write"];
 const RANDOM: &[&str] = &["rand-read", "rand-write"];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] =
+    &[(NEW_FILE, Direction::Write), (FIRST, Direction::Read), (AGAIN, Direction::Read)];
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -91,7 +95,14 @@ const AGAIN: &str = "reread";
 
 impl Engine for Iozone {
     fn about(&self) -> &'static About {
-        &About { name: "iozone", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
+        &About {
+            name: "iozone",
+            program: "fio",
+            package: Some("fio"),
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -15,7 +15,7 @@ use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::result::{Direction, LoadResult, OperationClass, OperationResult};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -25,6 +25,9 @@ pub struct Replay;
 const PROGRAM: &str = "nestor";
 
 const CASES: &[Case] = &[Case { name: "trace", summary: "replays the requests of a recorded block trace" }];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] = Direction::OF_READ_AND_WRITE;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "file", kind: Kind::File, cases: &[], summary: "the trace, in any supported format" },
@@ -73,7 +76,14 @@ const LONGEST_S: u64 = 4 * 3600;
 
 impl Engine for Replay {
     fn about(&self) -> &'static About {
-        &About { name: "replay", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
+        &About {
+            name: "replay",
+            program: PROGRAM,
+            package: None,
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

@@ -17,7 +17,7 @@ use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::{LoadResult, MOST_SECONDS, OperationClass, OperationResult};
+use crate::result::{Direction, LoadResult, MOST_SECONDS, OperationClass, OperationResult};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -28,6 +28,9 @@ const PROGRAM: &str = "nestor";
 
 const CASES: &[Case] =
     &[Case { name: "mixed", summary: "writes marked blocks and reads them, in order and at random" }];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] = Direction::OF_READ_AND_WRITE;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per operation" },
@@ -73,7 +76,14 @@ const SPARE_S: u64 = 120;
 
 impl Engine for Stamps {
     fn about(&self) -> &'static About {
-        &About { name: "stamps", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
+        &About {
+            name: "stamps",
+            program: PROGRAM,
+            package: None,
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

@@ -38,7 +38,7 @@ use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::timed::{self, Timed};
 use crate::value::{Kind, Value};
 
@@ -58,6 +58,15 @@ const CASES: &[Case] = &[
 
 const WITH_DATA: &[&str] = &["all", "sequential"];
 const WITH_FILES: &[&str] = &["all", "files"];
+
+/// Which way its tests move data. What `rewrite` reads is as much as it writes, and it counts as a write.
+const DIRECTIONS: &[(&str, Direction)] = &[
+    ("put-char", Direction::Write),
+    ("put-block", Direction::Write),
+    ("rewrite", Direction::Write),
+    ("get-char", Direction::Read),
+    ("get-block", Direction::Read),
+];
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -125,7 +134,14 @@ const SPARE_S: u64 = 120 + 8192 / 4;
 
 impl Engine for Bonnie {
     fn about(&self) -> &'static About {
-        &About { name: "bonnie", program: PROGRAM, package: Some("bonnie++"), cases: CASES, options: OPTIONS }
+        &About {
+            name: "bonnie",
+            program: PROGRAM,
+            package: Some("bonnie++"),
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

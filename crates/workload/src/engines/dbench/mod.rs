@@ -23,7 +23,7 @@ use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::timed::{self, Timed};
 use crate::value::{Kind, Value};
 
@@ -36,6 +36,9 @@ const CASES: &[Case] = &[Case {
     name: "fileserver",
     summary: "clients of a file server: names, attributes, reads, writes, flushes",
 }];
+
+/// The data of its requests (`ReadX`, `WriteX`) is known only in one sum, so none has a direction.
+const DIRECTIONS: &[(&str, Direction)] = &[];
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -80,7 +83,14 @@ const SPARE_PER_CLIENT_S: u64 = 10;
 
 impl Engine for Dbench {
     fn about(&self) -> &'static About {
-        &About { name: "dbench", program: PROGRAM, package: Some("dbench"), cases: CASES, options: OPTIONS }
+        &About {
+            name: "dbench",
+            program: PROGRAM,
+            package: Some("dbench"),
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

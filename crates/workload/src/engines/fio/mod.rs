@@ -46,7 +46,7 @@ use crate::engine::{
 };
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -65,6 +65,9 @@ const WITH_WRITES: &[&str] = &["seq-write", "rand-write", "mixed"];
 
 /// Engines that wait for each operation, so that their depth is always 1.
 const SYNCHRONOUS: &[&str] = &["psync", "sync"];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] = Direction::OF_READ_AND_WRITE;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -167,7 +170,14 @@ const RUNTIME_S: u64 = 10;
 
 impl Engine for Fio {
     fn about(&self) -> &'static About {
-        &About { name: "fio", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
+        &About {
+            name: "fio",
+            program: "fio",
+            package: Some("fio"),
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     /// Debian's is linked with the libraries of Ceph and others.

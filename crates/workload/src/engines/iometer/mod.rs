@@ -41,7 +41,7 @@ use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::value::{Kind, Value};
 use stream::{Pattern, Stream};
 pub use surface::SurfacePoint;
@@ -58,6 +58,9 @@ const CASES: &[Case] = &[
 /// The cases with one kind of request.
 const ONE_KIND: &[&str] = &["grid", "mail"];
 const MANY_KINDS: &[&str] = &["surface"];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] = Direction::OF_READ_AND_WRITE;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "bs", kind: Kind::Bytes, cases: ONE_KIND, summary: "bytes per request" },
@@ -154,7 +157,14 @@ const NAME_IN_LOG: &str = "f";
 
 impl Engine for Iometer {
     fn about(&self) -> &'static About {
-        &About { name: "iometer", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
+        &About {
+            name: "iometer",
+            program: "fio",
+            package: Some("fio"),
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

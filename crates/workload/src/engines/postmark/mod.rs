@@ -31,7 +31,7 @@ use super::options::{bytes, count, switch};
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::LoadResult;
+use crate::result::{Direction, LoadResult};
 use crate::timed::{self, Timed};
 use crate::value::{Kind, Value};
 
@@ -45,6 +45,10 @@ const CASES: &[Case] = &[
     Case { name: "small", summary: "10 000 files of 1 kB to 90 kB, 5000 transactions" },
     Case { name: "large", summary: "100 files of 1 MB to 30 MB, 500 transactions" },
 ];
+
+/// Which way its operations move data.
+const DIRECTIONS: &[(&str, Direction)] =
+    &[("append", Direction::Write), ("write", Direction::Write), ("read", Direction::Read)];
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -134,6 +138,7 @@ impl Engine for Postmark {
             package: Some("postmark"),
             cases: CASES,
             options: OPTIONS,
+            directions: DIRECTIONS,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::error::LoadError;
 use crate::flow_report::{FlowFailure, FlowReport, RunReport};
 use crate::notation::Workload;
 use crate::personalities::personality;
-use crate::result::{LoadResult, OperationClass, OperationResult, total};
+use crate::result::{Direction, LoadResult, OperationClass, OperationResult, total};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -57,6 +57,17 @@ const MOST_THREADS: u64 = 16_384;
 
 /// The cases whose files can become smaller by their number or by their size.
 const WITH_SIZES: &[&str] = &["fileserver", "webserver", "mailserver", "dbserver", "script"];
+
+/// Which way its flowops move data.
+const DIRECTIONS: &[(&str, Direction)] = &[
+    ("read", Direction::Read),
+    ("readwholefile", Direction::Read),
+    ("write", Direction::Write),
+    ("writewholefile", Direction::Write),
+    ("appendfile", Direction::Write),
+    ("appendfilerand", Direction::Write),
+    ("aiowrite", Direction::Write),
+];
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "file", kind: Kind::File, cases: &["script"], summary: "the script" },
@@ -154,7 +165,14 @@ fn published(case: &str) -> Option<Published> {
 
 impl Engine for Wml {
     fn about(&self) -> &'static About {
-        &About { name: "wml", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
+        &About {
+            name: "wml",
+            program: PROGRAM,
+            package: None,
+            cases: CASES,
+            options: OPTIONS,
+            directions: DIRECTIONS,
+        }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
