@@ -1,6 +1,8 @@
 //! From a trace that a user brings to the numbers of each device in it.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 use crate::attribute::Attribution;
 use crate::counted::CountedHistogram;
@@ -44,11 +46,39 @@ pub struct Analysis {
     pub remarks: Vec<String>,
 }
 
+/// A device, disk or file as a trace tells it from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TracedDevice {
+    /// By its number: `8:0`.
+    Number(Device),
+    /// By the name that the trace gives it.
+    Named(String),
+    /// By its position among those of the trace, which has no names for them: `disk 0`.
+    Position(usize),
+}
+
+impl fmt::Display for TracedDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(device) => device.fmt(f),
+            Self::Named(name) => f.write_str(name),
+            Self::Position(position) => write!(f, "disk {position}"),
+        }
+    }
+}
+
+impl Serialize for TracedDevice {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// One device, disk or file of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct AnalyzedLayer {
-    /// `8:0`, or the disk's name.
-    pub name: String,
+    /// Which one.
+    #[serde(rename = "name")]
+    pub device: TracedDevice,
     /// Its numbers.
     pub metrics: LayerMetrics,
 }
@@ -141,7 +171,7 @@ fn block_events(
     let mut layers = Vec::new();
     for (device, mut metrics) in found {
         metrics.classes = requests.classes_of(device);
-        layers.push(AnalyzedLayer { name: device.to_string(), metrics });
+        layers.push(AnalyzedLayer { device: TracedDevice::Number(device), metrics });
     }
     if layers.is_empty() {
         remarks.push("the trace has no requests".to_owned());
@@ -181,10 +211,14 @@ fn requests(
             "{without_place} requests are of disks beyond the first {MOST_TARGETS}, which were left out"
         ));
     }
-    let name =
-        |target: usize| source.targets().get(target).cloned().unwrap_or_else(|| format!("disk {target}"));
-    let layers =
-        found.into_iter().map(|(target, metrics)| AnalyzedLayer { name: name(target), metrics }).collect();
+    let device = |target: usize| {
+        let name = source.targets().get(target).cloned();
+        name.map_or(TracedDevice::Position(target), TracedDevice::Named)
+    };
+    let layers = found
+        .into_iter()
+        .map(|(target, metrics)| AnalyzedLayer { device: device(target), metrics })
+        .collect();
     Ok(Analysis { records, layers, remarks, ..Analysis::default() })
 }
 

@@ -22,7 +22,7 @@ pub mod request_file;
 mod sink;
 pub mod summarize;
 
-pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, analyze};
+pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, TracedDevice, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
 pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;

@@ -1,11 +1,13 @@
 //! Each number of two traces beside each other.
 
 mod noise;
+mod traces;
 
 use nestor_statistics::{Interval, LatencyHistogram, unpaired_ratio};
 use serde::Serialize;
 
 use self::noise::{Batches, Estimate, mean, quantile};
+pub use self::traces::{ComparedLayer, ComparedTraces};
 use crate::{LayerMetrics, Operation, Phase};
 
 /// Among some thirty numbers side by side, one or two would be outside a 95 % interval by chance. Each

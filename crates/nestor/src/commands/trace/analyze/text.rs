@@ -37,7 +37,7 @@ pub fn analysis(analysis: &Analysis) -> String {
 /// One device: what it did, where the time went, and then the tables.
 pub fn layer_text(layer: &AnalyzedLayer) -> String {
     let m = &layer.metrics;
-    let mut text = format!("{}   {}\n", layer.name, answer(m));
+    let mut text = format!("{}   {}\n", layer.device, answer(m));
     text += &where_time_went(m);
     text += "\n";
     text += &metrics(m);

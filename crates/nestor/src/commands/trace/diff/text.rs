@@ -2,17 +2,11 @@
 
 use nestor_report::units::{bytes, count, digits, duration_ns, share, signed};
 
-use super::{Compared, ComparedLayer};
 use crate::output::table;
-use nestor_trace::diff::{Difference, Statistic, Unit, Verdict};
-
-/// Differences that are told in words.
-const MOST_WORDS: usize = 4;
-/// Smaller ones are not worth words: 2 % where there is an interval, 7 % where there is none.
-const SMALLEST_WORTH_WORDS: f64 = 0.02;
+use nestor_trace::diff::{ComparedLayer, ComparedTraces, Difference, Unit, Verdict};
 
 /// The biggest differences in words, then all in a table.
-pub fn compared(compared: &Compared) -> String {
+pub fn compared(compared: &ComparedTraces) -> String {
     let mut text = format!("A  {}\nB  {}\n", compared.a, compared.b);
     for layer in &compared.layers {
         text += &layer_text(layer);
@@ -28,7 +22,7 @@ pub fn compared(compared: &Compared) -> String {
 
 fn layer_text(layer: &ComparedLayer) -> String {
     let mut text = format!("\n{}\n", layer.name);
-    let told = worth_words(&layer.differences);
+    let told = layer.worth_words();
     if told.is_empty() {
         text += "  no difference beyond noise\n";
     }
@@ -37,35 +31,6 @@ fn layer_text(layer: &ComparedLayer) -> String {
     }
     let rows: Vec<[String; 6]> = layer.differences.iter().map(row).collect();
     text + "\n" + &table(&["", "A", "B", "B / A", "95 % interval", ""], &rows)
-}
-
-/// The most important, of each interval only one: the mean where that differs too.
-fn worth_words(all: &[Difference]) -> Vec<&Difference> {
-    let matters = |d: &&Difference| d.verdict != Verdict::WithinNoise && d.importance > SMALLEST_WORTH_WORDS;
-    let mut told: Vec<&Difference> = Vec::new();
-    for difference in all.iter().filter(matters) {
-        if told.iter().any(|t| is_said_by(difference, t)) {
-            continue;
-        }
-        let times = difference.times.map(|(_, times)| (Statistic::Mean, times));
-        let mean = all.iter().filter(matters).find(|d| times.is_some() && d.times == times);
-        told.push(mean.unwrap_or(difference));
-        if told.len() == MOST_WORDS {
-            break;
-        }
-    }
-    told
-}
-
-/// Whether one that is told leaves nothing to say of the other: of reads and writes only what the whole does not say already.
-fn is_said_by(difference: &Difference, told: &Difference) -> bool {
-    let Some(((_, times), (_, whole))) = difference.times.zip(told.times) else { return false };
-    times == whole || (times.is_part_of(whole) && close(told, difference))
-}
-
-/// Whether two ratios are about the same.
-fn close(a: &Difference, b: &Difference) -> bool {
-    a.ratio.zip(b.ratio).is_some_and(|(x, y)| (x / y).ln().abs() < 0.1)
 }
 
 /// `a request takes 2.1 ms in B, 1.0 ms in A: +110 %`
