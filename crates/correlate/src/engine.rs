@@ -184,7 +184,7 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
     Level {
         layer: header.layer.clone(),
         kind: level.kind(),
-        machine: header.machine.clone(),
+        machine: header.machine.as_str().into(),
         requests: survey.requests,
     }
 }

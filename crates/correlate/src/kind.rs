@@ -35,7 +35,7 @@ impl LevelKind {
     pub fn stored(&self) -> String {
         match self {
             Self::Application => RequestHeader::APPLICATION.to_owned(),
-            Self::Block(machine) => format!("{machine}{}", RequestHeader::BLOCK),
+            Self::Block(machine) => machine.stored() + RequestHeader::BLOCK,
             Self::Hypervisor => RequestHeader::HYPERVISOR.to_owned(),
             Self::ImageFile => RequestHeader::IMAGE_FILE.to_owned(),
             Self::Medium => RequestHeader::MEDIUM.to_owned(),

@@ -63,7 +63,7 @@ impl Correlation {
             vec![
                 level.layer.clone(),
                 level.kind.to_string(),
-                level.machine.clone(),
+                level.machine.to_string(),
                 level.requests.to_string(),
             ]
         });

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use nestor_stack::MachineName;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ pub struct Level {
     /// What was recorded there: `guest block`, `hypervisor`, `host block`, `medium`.
     pub kind: LevelKind,
     /// The machine.
-    pub machine: String,
+    pub machine: MachineName,
     /// Requests seen there.
     pub requests: u64,
 }

@@ -6,7 +6,7 @@ use nestor_correlate::{Blame, Cause, Level, LevelKind, Origin, SampledTree, Spen
 use nestor_layout::Class;
 use nestor_processor::ProcessorSpeed;
 use nestor_results::Executor;
-use nestor_stack::LayerRole;
+use nestor_stack::{LayerRole, MachineName};
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Edge {
     /// What it is for.
     pub role: LayerRole,
     /// The machine it runs in.
-    pub machine: String,
+    pub machine: MachineName,
     /// Reads sent downwards.
     pub reads: Volume,
     /// Writes sent downwards.
@@ -107,7 +107,7 @@ pub struct Evidence {
     /// The image files.
     pub image: Option<ImageEvidence>,
     /// Busy share of the processors of each machine, outermost first, mean over the runs.
-    pub cpu_busy: Vec<(String, f64)>,
+    pub cpu_busy: Vec<(MachineName, f64)>,
     /// Instructions of each part of the stack for all operations, where they were counted.
     pub instructions: BTreeMap<Executor, f64>,
     /// Of the processor that executed them.

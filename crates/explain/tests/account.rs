@@ -90,7 +90,7 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
             edges: vec![nestor_explain::Edge::default(), edge],
             blame,
             image: Some(ImageEvidence { table_reads: table_reads as f64, ..ImageEvidence::default() }),
-            cpu_busy: vec![("host".to_owned(), cpu)],
+            cpu_busy: vec![("host".into(), cpu)],
             counted_operations: operations,
             instructions: Executor::ALL
                 .into_iter()

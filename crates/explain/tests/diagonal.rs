@@ -30,7 +30,7 @@ fn plain() -> Evidence {
     let edge = |layer: &str, role: &str, machine: &str| Edge {
         layer: layer.to_owned(),
         role: role.into(),
-        machine: machine.to_owned(),
+        machine: machine.into(),
         writes: volume(1000.0),
         queued: 1000.0,
         served_ns: 38e9,
@@ -54,7 +54,7 @@ fn plain() -> Evidence {
         ],
         blame: Blame::default(),
         image: Some(ImageEvidence { extents: 3.0, ..ImageEvidence::default() }),
-        cpu_busy: vec![("host".to_owned(), 0.3), ("guest".to_owned(), 0.2)],
+        cpu_busy: vec![("host".into(), 0.3), ("guest".into(), 0.2)],
         ..Evidence::default()
     };
     spend(&mut e, "file-data>image-data", 1000, 9.5);
@@ -164,7 +164,7 @@ fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
             here.edges[0].waited_ns = 60e9;
         }
         MechanismName::CpuBound => {
-            here.cpu_busy = vec![("host".to_owned(), 0.98), ("guest".to_owned(), 0.4)];
+            here.cpu_busy = vec![("host".into(), 0.98), ("guest".into(), 0.4)];
         }
         MechanismName::PathLength => {
             // All of the additional 10 ms of an operation are executed, with processors that idle else.

@@ -22,8 +22,8 @@ pub fn write_csv(trace: &Trace, out: &mut dyn Write) -> Result<Written, ExportEr
     let mut written = Written::default();
     writeln!(out, "{COLUMNS}")?;
     for (number, level) in trace.levels.iter().enumerate() {
-        let kind = level.level.kind.stored();
-        let names = [&level.level.layer, &kind, &level.level.machine].map(|name| field(name));
+        let names = [&level.level.layer, &level.level.kind.stored(), &level.level.machine.stored()]
+            .map(|name| field(name));
         let before = format!("{number},{}", names.join(","));
         let index = LevelIndex::at(number);
         for request in trace.requests(index, bounds)? {

@@ -56,7 +56,7 @@ pub fn write_parquet(trace: &Trace, out: &mut (dyn Write + Send)) -> Result<Writ
     let mut written = Written::default();
     let mut columns = Columns::default();
     for (number, level) in trace.levels.iter().enumerate() {
-        let names = [&level.level.layer, &level.level.kind.stored(), &level.level.machine]
+        let names = [&level.level.layer, &level.level.kind.stored(), &level.level.machine.stored()]
             .map(|name| ByteArray::from(name.as_str()));
         let index = LevelIndex::at(number);
         for request in trace.requests(index, bounds)? {

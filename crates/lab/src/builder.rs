@@ -1,7 +1,9 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
 use nestor_machine::{Command, Machine};
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineIndex, MediumKind, Relation, Stack};
+use nestor_stack::{
+    Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Relation, Stack,
+};
 
 use crate::built::{BlockPoint, BuiltStack, Top, Undo, UndoStep};
 use crate::file_system::build_file_system;
@@ -97,7 +99,7 @@ impl Lab {
             return Err(BuildError::refused(layer, what));
         }
         let stack = progressing.stack;
-        let host = self.host(stack)?.built();
+        let host = self.host(stack)?.built(MachineLabel::Host);
         let machine = host.machine.clone();
         let on = progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;

@@ -1,7 +1,7 @@
 //! A built stack: its machines, its trace points, and its undo steps.
 
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
-use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, Machines, Stack};
+use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
 use crate::write_cache::WriteCacheSwitch;
 use nestor_stack::{HostTime, UserMedium};
@@ -18,8 +18,8 @@ pub enum Top {
 /// One machine of a built stack.
 #[derive(Clone)]
 pub struct BuiltMachine {
-    /// `host`, `guest`, `guest 2` …
-    pub label: String,
+    /// What it is called.
+    pub label: MachineLabel,
     /// The machine.
     pub machine: Machine,
     /// What it is.

@@ -42,7 +42,7 @@ pub(crate) fn hold_memory(
         let file = format!("{directory}/held");
         machine.run_ok(Command::new(["fallocate", "--length", &held.to_string(), &file])).map_err(failed)?;
     }
-    let label = progressing.machines[on].label.clone();
+    let label = progressing.machines[on].label.stored();
     progressing.note(format!("{label} memory available"), units::bytes(available.get()));
     progressing.note(format!("{label} memory held"), units::bytes(held));
     Ok(())

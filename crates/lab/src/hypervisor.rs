@@ -74,7 +74,7 @@ impl Lab {
             image,
         });
         if is_emulated_instead {
-            let label = progressing.machines[on].label.clone();
+            let label = progressing.machines[on].label.stored();
             progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
         }
         tune(progressing, on, layer, &device)?;
@@ -173,9 +173,9 @@ impl Lab {
     ) -> Result<BuiltMachine, BuildError> {
         let is_kept = self.machines.relation(index) == Some(relation)
             && self.machines.get(index).is_some_and(|standing| fits(standing, &spec));
+        let label = stack.machines()[index].label;
         if fresh || !is_kept {
             self.stop_guests(index);
-            let label = stack.machines()[index].label.to_string();
             (self.progress)(&format!("booting the {label}"));
             let outer = self.machine_that_boots(relation)?;
             let depth = self.depth_of(relation);
@@ -185,11 +185,11 @@ impl Lab {
             }
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
-            let guest = self.boot(&outer, spec, &label, &identity)?;
+            let guest = self.boot(&outer, spec, label, &identity)?;
             self.note_boot(depth, begun.elapsed());
             self.machines.insert(index, relation, guest);
         }
-        Ok(self.standing(index)?.built())
+        Ok(self.standing(index)?.built(label))
     }
 
     /// Plugs the disk in and makes the guest see it, in the order its driver needs. It is unplugged again also where the guest does

@@ -11,7 +11,9 @@ use nestor_machine::{
     MachineSpec, MachineTime, hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
-use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Machines, Place, Relation, Stack};
+use nestor_stack::{
+    Accelerator, LayerDefinition, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
+};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
@@ -219,7 +221,7 @@ impl Lab {
             return Err(LabProblem::HostMemoryIsGiven { place: self.place.clone(), bytes }.into());
         } else if self.machines.is_empty() {
             let host = Standing {
-                machine: self.ground.machine().clone().labelled("host"),
+                machine: self.ground.machine().clone().labelled(&MachineLabel::Host.to_string()),
                 accelerator: Accelerator::Hardware,
                 facts: self.ground_facts.clone(),
                 booted: None,
@@ -291,7 +293,7 @@ impl Lab {
             (self.progress)("booting the emulated host");
         }
         let begun = Instant::now();
-        let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity);
+        let host = self.boot(&self.ground.machine().clone(), spec, MachineLabel::Host, &identity);
         let host = host.inspect_err(|_| self.stop_host())?;
         self.machines.insert(MachineIndex::OUTERMOST, Relation::Outermost, host);
         self.note_boot(0, begun.elapsed());
@@ -313,10 +315,10 @@ impl Lab {
         &mut self,
         parent: &Machine,
         spec: MachineSpec,
-        label: &str,
+        label: MachineLabel,
         identity: &str,
     ) -> Result<Standing, BuildError> {
-        let started = parent.start_machine(&spec, label);
+        let started = parent.start_machine(&spec, &label.to_string());
         // Virtual time asks each time, and what it finds is not known of real time.
         let is_remembered = !self.place.is_in_virtual_time();
         if is_remembered && started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_machine::{DiskAttachment, Facts, Machine, MachineError, MachineSpec};
-use nestor_stack::{Accelerator, MachineIndex, Relation};
+use nestor_stack::{Accelerator, MachineIndex, MachineLabel, Relation};
 
 use crate::built::BuiltMachine;
 use crate::lab::LabFiles;
@@ -29,10 +29,10 @@ pub(crate) struct Booted {
 }
 
 impl Standing {
-    /// What a built stack says of it.
-    pub(crate) fn built(&self) -> BuiltMachine {
+    /// What a built stack says of it, in which it has this label.
+    pub(crate) fn built(&self, label: MachineLabel) -> BuiltMachine {
         BuiltMachine {
-            label: self.machine.label().to_owned(),
+            label,
             machine: self.machine.clone(),
             facts: self.facts.clone(),
             accelerator: self.accelerator,

@@ -32,7 +32,7 @@ pub(crate) fn tune(
         // 2: not even with the request queued last (Documentation/block/queue-sysfs.rst).
         machine.set(&format!("{queue}/nomerges"), "2").map_err(failed)?;
     }
-    let label = progressing.machines[on].label.clone();
+    let label = progressing.machines[on].label.stored();
     if tuning.no_merges {
         progressing.note(format!("{label} merges"), "off");
     }

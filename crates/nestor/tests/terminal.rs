@@ -44,7 +44,8 @@ fn results_of_somebody_elses_laboratory() {
         measured.load.engine = format!("fio 3.33{HOSTILE}");
         measured.load.remarks.push(HOSTILE.to_owned());
         measured.layers[1].layer.push_str(HOSTILE);
-        measured.layers[1].machine.push_str(HOSTILE);
+        let machine = format!("{}{HOSTILE}", measured.layers[1].machine);
+        measured.layers[1].machine = machine.into();
     }
     let mut failed = predict_store::load("ext4/hdd", 1);
     failed.outcome =

@@ -4,7 +4,7 @@
 //! same load was traced; what each layer took beyond its part is its share of the residual. The shares add up to it.
 
 use nestor_results::StoredRun;
-use nestor_stack::LayerRole;
+use nestor_stack::{LayerRole, MachineName};
 use serde::Serialize;
 
 /// What is not spent in the block layers: the application, thinking, waiting for a processor; less what goes on in the background.
@@ -16,7 +16,7 @@ pub struct LayerResidual {
     /// Which layer; time at its lower edge without that of the layers below it.
     pub layer: String,
     /// In which machine.
-    pub machine: String,
+    pub machine: MachineName,
     /// Milliseconds of each request of the load, as found.
     pub found_ms: f64,
     /// As predicted; none where nothing was predicted.
@@ -31,7 +31,7 @@ pub struct LayerTime {
     /// What it is for in the stack.
     pub role: LayerRole,
     /// In which machine.
-    pub machine: String,
+    pub machine: MachineName,
     /// Milliseconds of each request of the load, without those of the traced layers below.
     pub ms: f64,
 }
@@ -81,7 +81,7 @@ fn times(run: &StoredRun, requests: f64, pass_ms: f64) -> Option<Times> {
         LayerTime {
             layer: ABOVE.to_owned(),
             role: LayerRole::Application,
-            machine: String::new(),
+            machine: MachineName::Unknown,
             ms: above,
         },
     );
@@ -165,7 +165,7 @@ mod tests {
         let layer = |(role, traced): &(&str, Traced)| LayerRecord {
             layer: format!("the {role}"),
             role: (*role).into(),
-            machine: "host".to_owned(),
+            machine: MachineName::HOST,
             metrics: match traced {
                 Traced::Not => None,
                 Traced::FromQueue(count, ms) => {
@@ -282,7 +282,7 @@ mod tests {
         let row = |(role, ms): &(&str, f64)| LayerTime {
             layer: format!("the {role}"),
             role: (*role).into(),
-            machine: "host".to_owned(),
+            machine: MachineName::HOST,
             ms: *ms,
         };
         rows.iter().map(row).collect()

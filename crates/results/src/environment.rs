@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place};
+use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass, Place};
 use serde::{Deserialize, Serialize};
 
 /// Where and on what a cell ran.
@@ -75,7 +75,7 @@ impl Environment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineRecord {
     /// `host`, `guest`, …
-    pub label: String,
+    pub label: MachineName,
     /// Kernel release.
     pub kernel: String,
     /// CPU model as the machine sees it.

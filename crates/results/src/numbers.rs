@@ -217,11 +217,11 @@ impl Mark {
     }
 
     /// The machine or layer that it is about, if marks of its name are told apart by it; else nothing.
-    pub fn about(&self) -> &str {
+    pub fn about(&self) -> String {
         match self {
-            Self::CpuBound { machine, .. } => machine,
-            Self::EventsDropped { layer, .. } => layer,
-            _ => "",
+            Self::CpuBound { machine, .. } => machine.stored(),
+            Self::EventsDropped { layer, .. } => layer.clone(),
+            _ => String::new(),
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
             Mark::Inconsistent { reason: text() },
             Mark::NotSteady { reason: text() },
             Mark::Suspended { seconds: 12.345 },
-            Mark::CpuBound { machine: "guest were busy 2".to_owned(), busy: 0.912_345, modelled: None },
+            Mark::CpuBound { machine: "guest were busy 2".into(), busy: 0.912_345, modelled: None },
             Mark::EventsDropped { layer: "ext3 lost it".to_owned(), events: 7 },
             Mark::Unmatched { share: 0.02 },
             Mark::Unclassified { layer: "jfs".to_owned(), share: 0.03 },
@@ -257,9 +257,9 @@ mod tests {
             let expected = (!numeric).then(|| mark.clone());
             assert_eq!(Mark::of_words(name, &detail), expected);
             let about = match &mark {
-                Mark::CpuBound { machine, .. } => machine.as_str(),
-                Mark::EventsDropped { layer, .. } => layer.as_str(),
-                _ => "",
+                Mark::CpuBound { machine, .. } => machine.stored(),
+                Mark::EventsDropped { layer, .. } => layer.clone(),
+                _ => String::new(),
             };
             assert_eq!(mark.about(), about);
         }

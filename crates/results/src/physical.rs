@@ -9,6 +9,7 @@ mod limits;
 mod medium;
 mod pattern;
 
+use nestor_stack::MachineName;
 use nestor_workload::Direction;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +163,7 @@ impl Run<'_> {
         // The uppermost trace point that lacks them shows whose memory it was.
         let missing = checks::traced_below_application(self.measured)
             .find(|(_, m)| (issued_bytes(m) as f64) < CACHED_BELOW * bytes as f64);
-        let machine = missing.map_or("host", |(layer, _)| layer.machine.as_str());
+        let machine = missing.map_or(&MachineName::HOST, |(layer, _)| &layer.machine);
         let (verb, other) = match direction {
             Direction::Read => ("read came from", "the rest from"),
             Direction::Write => ("written reached", "the rest stayed in"),

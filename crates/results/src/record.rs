@@ -2,7 +2,7 @@
 
 use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{LayerIndex, LayerRole};
+use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use nestor_workload::{LoadResult, SurfacePoint};
@@ -127,7 +127,7 @@ pub struct Measured {
     /// Busy share (0 to 1) of the outermost host's CPUs during the measurement.
     pub host_cpu_busy: f64,
     /// Busy share (0 to 1) of each machine's CPUs, outermost first, by machine label.
-    pub cpu_busy: Vec<(String, f64)>,
+    pub cpu_busy: Vec<(MachineName, f64)>,
     /// The image files, the lowest first.
     #[serde(default)]
     pub images: Vec<ImageRecord>,
@@ -167,7 +167,7 @@ pub struct LayerRecord {
     /// What it is for.
     pub role: LayerRole,
     /// The machine it runs in: `guest`, `host`, or `guest 2` … for deeper nesting.
-    pub machine: String,
+    pub machine: MachineName,
     /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
     pub metrics: Option<LayerMetrics>,
 }
@@ -226,7 +226,7 @@ pub enum Mark {
     /// A machine's CPUs were busy more than 70 % of the time.
     CpuBound {
         /// Which machine.
-        machine: String,
+        machine: MachineName,
         /// Busy share, 0 to 1.
         busy: f64,
         /// It is the one modelled processor of virtual time, of this speed.

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn marks_of_the_usual_processor_are_kept_as_when_there_was_no_other() {
-    let mark = |modelled| Mark::CpuBound { machine: "host".to_owned(), busy: 0.9, modelled };
+    let mark = |modelled| Mark::CpuBound { machine: "host".into(), busy: 0.9, modelled };
     let fast: ProcessorSpeed = "4000mips".parse().unwrap();
     for (modelled, kept, said) in [
         (None, r#"{"mark":"cpu-bound","machine":"host","busy":0.9}"#, "90 % of the time"),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use nestor_stack::MachineLabel;
+use nestor_stack::MachineName;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
 
@@ -47,7 +47,7 @@ enum Work {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LevelPlace {
     /// The block layer of another machine than the outermost.
-    Machine(String),
+    Machine(MachineName),
     /// The block layer of the outermost machine.
     Host,
     /// The medium.
@@ -56,8 +56,8 @@ pub(crate) enum LevelPlace {
 
 impl LevelPlace {
     /// The block layer of a machine.
-    fn of_machine(label: &str) -> Self {
-        if label.parse() == Ok(MachineLabel::Host) { Self::Host } else { Self::Machine(label.to_owned()) }
+    fn of_machine(name: &MachineName) -> Self {
+        if *name == MachineName::HOST { Self::Host } else { Self::Machine(name.clone()) }
     }
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for LevelPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk => f.write_str("disk"),
-            Self::Host => write!(f, "{}'s block layer", MachineLabel::Host),
+            Self::Host => write!(f, "{}'s block layer", MachineName::HOST),
             Self::Machine(label) => write!(f, "{label}'s block layer"),
         }
     }

@@ -1,56 +1,6 @@
 //! A stack cut into the machines its layers run in.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::{Crossing, Layer, LayerIndex, MachineIndex, Machines, Relation, Stack};
-
-/// What a machine is called in a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MachineLabel {
-    /// `host`: the outermost.
-    Host,
-    /// `guest`, `guest 2` …: the first, the second … inside another.
-    Guest(u32),
-    /// `client`, `client 2` … above a network file system.
-    Client(u32),
-}
-
-impl MachineLabel {
-    const HOST: &str = "host";
-    const GUEST: &str = "guest";
-    const CLIENT: &str = "client";
-}
-
-impl fmt::Display for MachineLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, number) = match self {
-            Self::Host => (Self::HOST, 1),
-            Self::Guest(number) => (Self::GUEST, *number),
-            Self::Client(number) => (Self::CLIENT, *number),
-        };
-        if number == 1 { f.write_str(word) } else { write!(f, "{word} {number}") }
-    }
-}
-
-impl FromStr for MachineLabel {
-    type Err = ();
-
-    fn from_str(label: &str) -> Result<Self, Self::Err> {
-        // Written in one way only: the first has no number.
-        let numbered = |number: &str| number.parse().ok().filter(|n: &u32| *n > 1 && n.to_string() == number);
-        let (word, number) = match label.split_once(' ') {
-            Some((word, number)) => (word, numbered(number).ok_or(())?),
-            None => (label, 1),
-        };
-        match (word, number) {
-            (Self::HOST, 1) => Ok(Self::Host),
-            (Self::GUEST, number) => Ok(Self::Guest(number)),
-            (Self::CLIENT, number) => Ok(Self::Client(number)),
-            _ => Err(()),
-        }
-    }
-}
+use crate::{Crossing, Layer, LayerIndex, MachineIndex, MachineLabel, Machines, Relation, Stack};
 
 /// One machine of a stack and the layers in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

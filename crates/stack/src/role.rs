@@ -34,7 +34,7 @@ impl LayerRole {
     pub fn stored(&self) -> String {
         match self {
             Self::Application => String::new(),
-            Self::FileSystem(machine) => format!("{machine}{FILE_SYSTEM}"),
+            Self::FileSystem(machine) => machine.stored() + FILE_SYSTEM,
             Self::Image(format) => format!("{format}{IMAGE}"),
             Self::LoopDevice => LOOP_DEVICE.to_owned(),
             Self::VirtualMachine => VIRTUAL_MACHINE.to_owned(),

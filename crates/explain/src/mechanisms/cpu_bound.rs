@@ -1,5 +1,7 @@
 //! The hypervisor's processor sets the pace.
 
+use nestor_stack::MachineName;
+
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
@@ -14,7 +16,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Busy share from which on processors are taken to set the pace (as `nestor_results::checks::CPU_BOUND_ABOVE`).
 const BUSY: f64 = 0.70;
 
-fn busiest(e: &Evidence) -> Option<&(String, f64)> {
+fn busiest(e: &Evidence) -> Option<&(MachineName, f64)> {
     e.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -30,7 +32,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         busy * 100.0,
         100.0 * (1.0 - case.here.part_ns(Part::Idle) / case.here.time_per_operation_ns().max(1.0))
     );
-    let mut found = finding(MechanismName::CpuBound, machine, effect, words);
+    let mut found = finding(MechanismName::CpuBound, &machine.to_string(), effect, words);
     found.numbers = vec![
         case.number("busiest processors", "%", |e| busiest(e).map_or(0.0, |(_, busy)| busy * 100.0)),
         case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),

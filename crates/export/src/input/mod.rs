@@ -57,7 +57,7 @@ fn described(header: &RequestHeader) -> Level {
     Level {
         layer: header.layer.clone(),
         kind: header.kind.as_str().into(),
-        machine: header.machine.clone(),
+        machine: header.machine.as_str().into(),
         requests: header.records,
     }
 }

@@ -230,6 +230,6 @@ impl LevelWriter<'_> {
 }
 
 fn process_name(level: &Level) -> String {
-    let parts = [&level.machine, &level.layer, &level.kind.to_string()];
+    let parts = [&level.machine.to_string(), &level.layer, &level.kind.to_string()];
     parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }

@@ -33,7 +33,7 @@ pub fn level(layer: &str, kind: &str, machine: &str, requests: Vec<Request>) -> 
     let level = Level {
         layer: layer.to_owned(),
         kind: kind.into(),
-        machine: machine.to_owned(),
+        machine: machine.into(),
         requests: requests.len() as u64,
     };
     ExportLevel { level, clock: Vec::new(), source: Box::new(requests) }

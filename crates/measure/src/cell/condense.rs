@@ -368,7 +368,7 @@ impl Condensed {
         let application = LayerRecord {
             layer: "application".into(),
             role: LayerRole::Application,
-            machine: built.top_machine().label.clone(),
+            machine: built.top_machine().label.into(),
             metrics: (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten(),
         };
         let machines = built.stack.machines();
@@ -385,7 +385,7 @@ impl Condensed {
             rows.push(LayerRecord {
                 layer: layer.label(),
                 role: built.stack.role(index),
-                machine: machines[built.stack.machine_of(index)].label.to_string(),
+                machine: machines[built.stack.machine_of(index)].label.into(),
                 metrics,
             });
         }

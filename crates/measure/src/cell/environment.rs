@@ -32,7 +32,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
             .machines
             .iter()
             .map(|m| MachineRecord {
-                label: m.label.clone(),
+                label: m.label.into(),
                 kernel: m.facts.kernel.clone(),
                 cpu_model: m.facts.cpu_model.clone(),
                 cpus: m.facts.cpus,
@@ -58,7 +58,9 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
         let found = lab.packages(index);
         if !seen.contains(&found) {
             packages.extend(
-                found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())),
+                found
+                    .iter()
+                    .map(|(name, version)| (format!("{} {name}", machine.label.stored()), version.clone())),
             );
             seen.push(found);
         }
@@ -81,7 +83,7 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
     for machine in built.machines.iter() {
         if let Ok(clock) = machine.machine.read_file(CLOCK_SOURCE) {
             let clock = String::from_utf8_lossy(&clock).trim().to_owned();
-            settings.insert(format!("{} clock", machine.label), clock);
+            settings.insert(format!("{} clock", machine.label.stored()), clock);
         }
     }
     let timing =

@@ -11,7 +11,7 @@ use nestor_correlate::{
 };
 use nestor_lab::{BlockPoint, BuiltStack, Lab};
 use nestor_stack::layers::hypervisors::CacheMode;
-use nestor_stack::{LayerDefinition, LayerIndex};
+use nestor_stack::{LayerDefinition, LayerIndex, MachineName};
 use nestor_trace::{RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
 
@@ -27,7 +27,7 @@ use nestor_results::record::{ImageRecord, LayerRecord};
 /// What was recorded, as it goes into a record.
 pub(super) struct Joined {
     pub layers: Vec<LayerRecord>,
-    pub cpu_busy: Vec<(String, f64)>,
+    pub cpu_busy: Vec<(MachineName, f64)>,
     pub images: Vec<ImageRecord>,
     pub correlation: Option<Correlation>,
     pub remarks: Vec<String>,

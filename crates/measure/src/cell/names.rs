@@ -2,7 +2,7 @@
 
 use nestor_correlate::LevelKind;
 use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
-use nestor_stack::MachineIndex;
+use nestor_stack::{MachineIndex, MachineName};
 
 /// Layer, kind and machine of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct PointName {
     pub layer: String,
     /// What was recorded there, as files of requests keep it.
     pub kind: String,
-    /// The machine whose clock its times are on.
+    /// The machine whose clock its times are on, as files of requests keep it.
     pub machine: String,
     /// Whose clock that is.
     pub clock: ClockOf,
@@ -29,17 +29,22 @@ pub(super) enum ClockOf {
 }
 
 impl PointName {
-    fn new(layer: String, kind: &LevelKind, machine: &str, clock: ClockOf) -> Self {
-        Self { layer, kind: kind.stored(), machine: machine.to_owned(), clock }
+    fn new(layer: String, kind: &LevelKind, machine: &MachineName, clock: ClockOf) -> Self {
+        Self { layer, kind: kind.stored(), machine: machine.stored(), clock }
     }
 
     fn of_machine(built: &BuiltStack, layer: String, kind: &LevelKind, machine: MachineIndex) -> Self {
-        Self::new(layer, kind, &built.machines[machine].label, ClockOf::Machine(machine))
+        Self::new(layer, kind, &built.machines[machine].label.into(), ClockOf::Machine(machine))
     }
 
     /// The application. fio has its own clock, whose start is only inferred.
     pub fn of_application() -> Self {
-        Self::new("application".to_owned(), &LevelKind::Application, "application", ClockOf::Application)
+        Self::new(
+            "application".to_owned(),
+            &LevelKind::Application,
+            &MachineName::Application,
+            ClockOf::Application,
+        )
     }
 
     /// A block device.
@@ -49,7 +54,7 @@ impl PointName {
             Some(above) => built.stack.layer(above).label(),
             None => "application".to_owned(),
         };
-        let kind = LevelKind::Block(built.stack.machines()[point.machine].label);
+        let kind = LevelKind::Block(built.machines[point.machine].label);
         Self::of_machine(built, layer, &kind, point.machine)
     }
 
@@ -67,6 +72,6 @@ impl PointName {
 
     /// The modelled disk, which is served on the ground.
     pub fn of_medium(built: &BuiltStack) -> Self {
-        Self::new(built.stack.medium().label(), &LevelKind::Medium, "ground", ClockOf::Medium)
+        Self::new(built.stack.medium().label(), &LevelKind::Medium, &MachineName::Ground, ClockOf::Medium)
     }
 }

@@ -5,7 +5,7 @@ use std::thread::ScopedJoinHandle;
 
 use nestor_correlate::SharedClock;
 use nestor_lab::{BuiltStack, Lab};
-use nestor_stack::HostTime;
+use nestor_stack::{HostTime, MachineName};
 
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
@@ -38,7 +38,7 @@ pub(super) struct Recorded {
     /// The machines' clocks against the one that they share, outermost first; empty if there is none.
     pub clocks: Vec<Option<SharedClock>>,
     /// Busy share of each machine's processors, outermost first.
-    pub cpu_busy: Vec<(String, f64)>,
+    pub cpu_busy: Vec<(MachineName, f64)>,
     /// What they executed, in virtual time; or why that was not counted there.
     pub path_length: Option<Result<PathLength, WhyNotCounted>>,
 }

@@ -7,6 +7,7 @@
 use nestor_lab::BuiltStack;
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_processor::WhyNotCounted;
+use nestor_stack::{MachineLabel, MachineName};
 
 /// Most milliseconds between samples: short against a run, long against what a sample costs an emulated machine. The sampler takes
 /// more of them where I/O has just begun.
@@ -16,7 +17,7 @@ const INTERVAL_MS: u64 = 400;
 const STOP_LIMIT_MS: u64 = 5_000;
 
 /// The result of a sampler: its machine, the busy share, and the time whose instructions count.
-type Seen = (String, f64, Option<Result<MarkedWindow, WhyNotCounted>>);
+type Seen = (MachineName, f64, Option<Result<MarkedWindow, WhyNotCounted>>);
 
 /// Samplers that run until they are stopped, outermost first.
 pub(super) struct ProcessorWatch(Vec<Sampler>);
@@ -24,7 +25,7 @@ pub(super) struct ProcessorWatch(Vec<Sampler>);
 /// One machine's.
 struct Sampler {
     machine: Machine,
-    label: String,
+    label: MachineLabel,
     process: u32,
     /// Its samples, on the machine.
     file: String,
@@ -35,7 +36,7 @@ struct Sampler {
 /// The results of all samplers while I/O ran.
 pub(super) struct Processors {
     /// The busy share (0 to 1) of each machine, outermost first.
-    pub busy: Vec<(String, f64)>,
+    pub busy: Vec<(MachineName, f64)>,
     /// The time whose instructions count, or why it is not known, if samples were marked.
     pub window: Option<Result<MarkedWindow, WhyNotCounted>>,
 }
@@ -87,7 +88,7 @@ impl ProcessorWatch {
             let said = format!("{file}.log");
             match place.machine.start_process(Command::new(argv), &said) {
                 Ok(process) => {
-                    let (machine, label) = (place.machine.clone(), place.label.clone());
+                    let (machine, label) = (place.machine.clone(), place.label);
                     samplers.0.push(Sampler { machine, label, process, file, is_marking });
                 }
                 Err(e) => {
@@ -134,7 +135,7 @@ impl Sampler {
             WhileIo::Never => Err(WhyNotCounted::NoRequests),
         };
         let share = first.processors.busy_share_until(&last.processors);
-        Ok(Some((self.label, share, self.is_marking.then_some(window))))
+        Ok(Some((self.label.into(), share, self.is_marking.then_some(window))))
     }
 }
 

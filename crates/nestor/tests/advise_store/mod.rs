@@ -131,7 +131,7 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
     let layer = |layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>| LayerRecord {
         layer: layer.to_owned(),
         role: role.into(),
-        machine: machine.to_owned(),
+        machine: machine.into(),
         metrics,
     };
     vec![

@@ -33,7 +33,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
     let layer = |layer: &str, metrics| LayerRecord {
         layer: layer.to_owned(),
         role: LayerRole::Application,
-        machine: "guest".to_owned(),
+        machine: "guest".into(),
         metrics,
     };
     CellRecord {
@@ -108,7 +108,7 @@ pub fn surface_of(stack: &str, depth: u32, sizes: &[u32]) -> CellRecord {
 /// A run as if it had been made at another place, on a host with such processors.
 pub fn at(on: &str, accelerator: &str, mut record: CellRecord) -> CellRecord {
     let host = MachineRecord {
-        label: "host".to_owned(),
+        label: "host".into(),
         accelerator: accelerator.parse().unwrap(),
         ..MachineRecord::default()
     };

@@ -2,7 +2,7 @@
 
 use minijinja::Value;
 use nestor_results::{CellSummary, Comparison, Mark};
-use nestor_stack::MachineLabel;
+use nestor_stack::MachineName;
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -282,10 +282,10 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         name: row.short_name(),
         full_name: row.layer.clone(),
         role: row.role.to_string(),
-        machine: row.machine.clone(),
-        place: match row.machine.parse() {
+        machine: row.machine.to_string(),
+        place: match row.machine {
             _ if row.is_medium() => "disk",
-            Ok(MachineLabel::Host) => "host",
+            MachineName::HOST => "host",
             _ => "guest",
         },
         recorded: row.trace_point.unwrap_or("not recorded").to_owned(),
@@ -326,13 +326,13 @@ fn disk(row: &LayerRow) -> Option<DiskPage> {
 }
 
 fn machines(run: &RunView) -> Vec<MachinePage> {
-    let busy = |label: &str| {
+    let busy = |label: &MachineName| {
         run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0))
     };
     let page = |m: &nestor_results::MachineRecord| {
         let (label, words) = machine_words(m);
         MachinePage {
-            busy: busy(&label).unwrap_or_else(|| "–".to_owned()),
+            busy: busy(&m.label).unwrap_or_else(|| "–".to_owned()),
             label,
             words,
             memory: units::bytes(m.memory_bytes),

@@ -123,7 +123,7 @@ pub(super) fn machine_words(machine: &nestor_results::MachineRecord) -> (String,
         "Linux {}, {}, {} × {}",
         machine.kernel, machine.accelerator, machine.cpus, machine.cpu_model
     );
-    (machine.label.clone(), words)
+    (machine.label.to_string(), words)
 }
 
 /// What is in every list.

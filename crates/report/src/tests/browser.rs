@@ -189,7 +189,7 @@ fn long_names_are_cut_not_drawn_over_others() {
         "dev:/dev/disk/by-id/a-name-of-a-device-that-nobody-would-believe-could-be-as-long-as-this-one-is";
     if let nestor_results::Outcome::Measured(measured) = &mut runs[0].record.outcome {
         measured.layers[1].layer = long.to_owned();
-        measured.layers[1].machine = "guest 2 within a guest within a host".to_owned();
+        measured.layers[1].machine = "guest 2 within a guest within a host".into();
         let correlation = measured.correlation.as_mut().unwrap();
         correlation.levels[0].layer = long.to_owned();
         correlation.levels[2].kind = long.into();

@@ -112,7 +112,7 @@ pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TraceP
 }
 
 pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
-    LayerRecord { layer: layer.to_owned(), role: role.into(), machine: machine.to_owned(), metrics }
+    LayerRecord { layer: layer.to_owned(), role: role.into(), machine: machine.into(), metrics }
 }
 
 fn layers(stack: &str, reads: bool, bytes: u64) -> Vec<LayerRecord> {
@@ -151,7 +151,7 @@ fn layers(stack: &str, reads: bool, bytes: u64) -> Vec<LayerRecord> {
 
 pub fn environment() -> Environment {
     let machine = |label: &str, accelerator: &str, memory_mib: u64| MachineRecord {
-        label: label.to_owned(),
+        label: label.into(),
         kernel: "6.1.0-28-amd64".to_owned(),
         cpu_model: "an invented CPU".to_owned(),
         cpus: 2,
@@ -205,7 +205,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         },
         layers: layers(stack, reads, bytes),
         host_cpu_busy: 0.41,
-        cpu_busy: vec![("host".to_owned(), 0.41), ("guest".to_owned(), 0.22)],
+        cpu_busy: vec![("host".into(), 0.41), ("guest".into(), 0.22)],
         images: Vec::new(),
         correlation: None,
         trace_remarks: Vec::new(),

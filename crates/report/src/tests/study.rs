@@ -210,11 +210,9 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
             ))
         }
         1 => record.marks.extend([inconsistent(9), inconsistent(8)]),
-        2 => {
-            record.marks.push(Mark::CpuBound { machine: "guest".to_owned(), busy: 0.912_345, modelled: None })
-        }
+        2 => record.marks.push(Mark::CpuBound { machine: "guest".into(), busy: 0.912_345, modelled: None }),
         3 => record.marks.extend([
-            Mark::CpuBound { machine: "host".to_owned(), busy: 0.8, modelled: None },
+            Mark::CpuBound { machine: "host".into(), busy: 0.8, modelled: None },
             Mark::EventsDropped { layer: "ext3".to_owned(), events: u64::from(position) },
             Mark::Unmatched { share: 0.020_1 },
         ]),

@@ -187,7 +187,7 @@ pub fn correlation(reads: bool) -> Correlation {
     let level = |layer: &str, kind: &str, machine: &str, requests| Level {
         layer: layer.to_owned(),
         kind: kind.into(),
-        machine: machine.to_owned(),
+        machine: machine.into(),
         requests,
     };
     let join = |above: usize, origins: &[(Origin, u64)], unmatched_above, added_ns, clock_bound_ns| Join {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
-use nestor_stack::{LayerRole, Stack};
+use nestor_stack::{LayerRole, MachineName, Stack};
 use nestor_statistics::LatencySummary;
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
@@ -47,7 +47,7 @@ pub struct LayerRow {
     /// What it is for; of the application the program that does its I/O.
     pub role: RowRole,
     /// The machine it runs in.
-    pub machine: String,
+    pub machine: MachineName,
     /// How it was recorded; `None` where nothing was.
     pub trace_point: Option<&'static str>,
     /// Requests that the layer made at its lower edge, before merging.

@@ -5,6 +5,7 @@ use nestor_results::{
     CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, of_median_rate,
     summarise, trace_costs,
 };
+use nestor_stack::MachineName;
 use serde::Serialize;
 
 use super::{LayerRow, PathView, TraceView, honesty, workload_words};
@@ -41,7 +42,7 @@ pub struct RunView {
     /// Latencies of that run as histograms: class of operation, then (nanoseconds, operations).
     pub latency_histograms: Vec<(String, Vec<(u64, u64)>)>,
     /// Busy share of each machine's CPUs in that run, outermost first.
-    pub cpu_busy: Vec<(String, f64)>,
+    pub cpu_busy: Vec<(MachineName, f64)>,
     /// Where that run was made, or the last if none has numbers.
     pub environment: Environment,
     /// Seconds that the run was measured, of its machine's clock.

@@ -7,7 +7,7 @@ mod conservation;
 mod expected;
 
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::MachineLabel;
+use nestor_stack::MachineName;
 use nestor_statistics::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
@@ -67,10 +67,10 @@ fn unmatched(measured: &Measured) -> Option<Mark> {
 
 fn cpu_bound(measured: &Measured, modelled: Option<ProcessorSpeed>) -> Vec<Mark> {
     let host_listed = measured.cpu_busy.first().map(|(_, busy)| *busy);
-    let host = (MachineLabel::Host.to_string(), measured.host_cpu_busy);
+    let host = (MachineName::HOST, measured.host_cpu_busy);
     // The outermost host is normally the first machine of the list; it is added where it is another or missing.
     let extra = (host_listed.is_none_or(|busy| busy < host.1)).then_some(host);
-    let mut found: Vec<(String, f64)> = measured.cpu_busy.clone();
+    let mut found: Vec<(MachineName, f64)> = measured.cpu_busy.clone();
     if let Some((label, busy)) = extra {
         match found.iter_mut().find(|(l, _)| *l == label) {
             Some(listed) => listed.1 = listed.1.max(busy),

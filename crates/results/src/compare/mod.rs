@@ -247,11 +247,6 @@ fn counted_marks(runs: &[&StoredRun]) -> Vec<CountedMark> {
 }
 
 /// Marks of one kind are counted together: of one name, and about one machine or layer.
-fn kind(mark: &Mark) -> (&'static str, Option<&str>) {
-    let about = match mark {
-        Mark::CpuBound { machine, .. } => Some(machine.as_str()),
-        Mark::EventsDropped { layer, .. } => Some(layer.as_str()),
-        _ => None,
-    };
-    (mark.name(), about)
+fn kind(mark: &Mark) -> (&'static str, String) {
+    (mark.name(), mark.about())
 }

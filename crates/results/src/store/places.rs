@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel, PlaceWish};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineName, PlaceWish};
 use rusqlite::{Connection, params};
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -159,8 +159,8 @@ impl Machines {
         while let Some(row) = rows.next()? {
             let (label, accelerator): (String, String) = (row.get(0)?, row.get(1)?);
             let accelerator: Option<Accelerator> = accelerator.parse().ok();
-            match label.parse() {
-                Ok(MachineLabel::Host) => machines.host = accelerator,
+            match MachineName::from(label) {
+                MachineName::HOST => machines.host = accelerator,
                 _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),
             }
         }

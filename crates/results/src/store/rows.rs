@@ -191,7 +191,7 @@ fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) ->
     let environment = &record.environment;
     let packages = environment.packages.iter().map(|(name, value)| ("package", name.clone(), value.clone()));
     let settings = environment.kept_settings().into_iter().map(|(name, value)| ("setting", name, value));
-    let machines = environment.machines.iter().map(|m| ("machine", m.label.clone(), m.in_words()));
+    let machines = environment.machines.iter().map(|m| ("machine", m.label.stored(), m.in_words()));
     let mut insert = connection
         .prepare_cached("INSERT OR REPLACE INTO environment (run, kind, name, value) VALUES (?, ?, ?, ?)")?;
     for (kind, name, value) in packages.chain(settings).chain(machines) {
@@ -208,7 +208,7 @@ fn insert_machines(connection: &Connection, run: i64, record: &CellRecord) -> ru
     for machine in &record.environment.machines {
         insert.execute(params![
             run,
-            machine.label,
+            machine.label.stored(),
             machine.kernel,
             machine.cpu_model,
             machine.cpus,
@@ -272,7 +272,7 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
         Value::from(depth),
         Value::from(layer.layer.clone()),
         Value::from(layer.role.stored()),
-        Value::from(layer.machine.clone()),
+        Value::from(layer.machine.stored()),
     ];
     values.extend(metric_values(layer.metrics.as_ref()));
     // The columns of version 3 follow these.

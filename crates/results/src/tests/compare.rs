@@ -53,7 +53,7 @@ fn failures_are_listed_and_never_averaged_in() {
 
 #[test]
 fn marks_are_carried_as_doubts() {
-    let busy = Mark::CpuBound { machine: "host".to_owned(), busy: 0.93, modelled: None };
+    let busy = Mark::CpuBound { machine: "host".into(), busy: 0.93, modelled: None };
     let marked = CellRecord { marks: vec![Mark::EmulatedCpu, busy], ..record("other", 0, 50 * MIB) };
     let (base, other) = (runs("base", &[100, 100]), stored(vec![marked, record("other", 1, 50 * MIB)]));
     let comparison = compare(&borrowed(&base), &borrowed(&other)).unwrap();

@@ -192,7 +192,7 @@ fn marks() -> Vec<Mark> {
     let reason = String::new;
     let all = vec![
         Mark::EmulatedCpu,
-        Mark::CpuBound { machine: reason(), busy: 1.0, modelled: None },
+        Mark::CpuBound { machine: reason().into(), busy: 1.0, modelled: None },
         Mark::Cached { reason: reason() },
         Mark::NotSteady { reason: reason() },
         Mark::Inconsistent { reason: reason() },

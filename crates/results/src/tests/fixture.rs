@@ -57,7 +57,7 @@ pub fn writes(bytes: u64) -> LayerMetrics {
 }
 
 pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
-    LayerRecord { layer: layer.to_owned(), role: role.into(), machine: machine.to_owned(), metrics }
+    LayerRecord { layer: layer.to_owned(), role: role.into(), machine: machine.into(), metrics }
 }
 
 /// A run of ten steady seconds that wrote `bytes` and lost none on the way.
@@ -91,7 +91,7 @@ pub fn measured(bytes: u64) -> Measured {
             layer("hdd", "disk", "host", Some(writes(bytes + 2 * MIB))),
         ],
         host_cpu_busy: 0.3,
-        cpu_busy: vec![("host".to_owned(), 0.3), ("guest".to_owned(), 0.4)],
+        cpu_busy: vec![("host".into(), 0.3), ("guest".into(), 0.4)],
         images: Vec::new(),
         correlation: None,
         trace_remarks: Vec::new(),
@@ -101,7 +101,7 @@ pub fn measured(bytes: u64) -> Measured {
 
 pub fn environment() -> Environment {
     let machine = |label: &str, accelerator: &str| MachineRecord {
-        label: label.to_owned(),
+        label: label.into(),
         kernel: "6.1.0".to_owned(),
         cpu_model: "an invented CPU".to_owned(),
         cpus: 2,

@@ -33,7 +33,7 @@ fn insert_as_before(connection: &Connection, record: &CellRecord) {
         connection
             .execute(
                 "INSERT INTO layer_metrics (run, depth, layer, role, machine, trace_point) VALUES (?, ?, ?, ?, ?, 'blktrace')",
-                params![run, depth as i64, layer.layer, layer.role.stored(), layer.machine],
+                params![run, depth as i64, layer.layer, layer.role.stored(), layer.machine.stored()],
             )
             .unwrap();
     }

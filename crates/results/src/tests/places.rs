@@ -17,8 +17,7 @@ fn run_at(on: &str, processors: &[&str], stack: &str, minute: u32, mib: u64) -> 
     record.environment.ground = on.to_owned();
     let model = record.environment.machines[0].clone();
     let machine = |(depth, accelerator): (usize, &&str)| {
-        let (label, accelerator) =
-            (["host", "guest", "guest 2"][depth].to_owned(), accelerator.parse().unwrap());
+        let (label, accelerator) = (["host", "guest", "guest 2"][depth].into(), accelerator.parse().unwrap());
         crate::MachineRecord { label, accelerator, ..model.clone() }
     };
     record.environment.machines = processors.iter().enumerate().map(machine).collect();

@@ -286,7 +286,7 @@ proptest! {
         let mut written = record(&texts[0], numbers[0] as u32, MIB);
         written.environment.settings.insert(texts[1].clone(), texts[2].clone());
         written.cell_s = reals[0];
-        written.marks = vec![Mark::CpuBound { machine: texts[1].clone(), busy: reals[1], modelled: None }];
+        written.marks = vec![Mark::CpuBound { machine: texts[1].as_str().into(), busy: reals[1], modelled: None }];
         if let Outcome::Measured(measured) = &mut written.outcome {
             measured.host_cpu_busy = reals[2];
             measured.load.engine_output = texts[3].clone();

@@ -93,7 +93,7 @@ fn layers_table(layers: &[LayerResidual]) -> String {
         let off = layer.predicted_ms.map(|predicted| predicted - layer.found_ms);
         let off = off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
         let name = format!("  {}", layer.layer);
-        [name, layer.machine.clone(), ms(layer.found_ms), known(layer.predicted_ms), off]
+        [name, layer.machine.to_string(), ms(layer.found_ms), known(layer.predicted_ms), off]
     };
     let heading = ["  at the layer, without layers below", "machine", "ms found", "predicted", "off by"];
     table(&heading, &layers.iter().map(row).collect::<Vec<_>>())
@@ -175,7 +175,7 @@ mod tests {
     fn found() -> Verified {
         let layer = |layer: &str, machine: &str, found_ms: f64, predicted_ms: f64| LayerResidual {
             layer: layer.to_owned(),
-            machine: machine.to_owned(),
+            machine: machine.into(),
             found_ms,
             predicted_ms: Some(predicted_ms),
         };

@@ -1,6 +1,7 @@
 //! What the bytes of each layer are for: stacked bars on one scale, and the numbers.
 
 use nestor_layout::Class;
+use nestor_stack::MachineName;
 use serde::Serialize;
 
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
@@ -62,7 +63,7 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
         let top = index as f64 * ROW + (ROW - BAR) / 2.0;
         let middle = top + BAR / 2.0 + 4.0;
         svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name(), FROM - 12.0, LETTER));
-        let place = if layer.machine.is_empty() {
+        let place = if layer.machine == MachineName::Unknown {
             layer.role.to_string()
         } else {
             format!("{}, {}", layer.role, layer.machine)

@@ -110,7 +110,7 @@ fn join(row: &JoinRow) -> JoinPage {
     JoinPage {
         layer: row.name.layer.clone(),
         kind: row.name.kind.to_string(),
-        machine: if row.name.has_machine_of_its_own() { row.name.machine.clone() } else { String::new() },
+        machine: if row.name.has_machine_of_its_own() { row.name.machine.to_string() } else { String::new() },
         requests: typeset(&units::count(row.requests)),
         origins: origins.collect(),
         unmatched: or_dash(row.unmatched_share.map(units::share)),

@@ -104,9 +104,9 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
     for (index, Row { layer, throughput, depth }) in rows.iter().enumerate() {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
         let middle = base - TALL / 2.0;
-        let (name, machine) = (layer.short_name(), &layer.machine);
+        let (name, machine) = (layer.short_name(), layer.machine.to_string());
         svg.text("name", 2.0, middle, Anchor::Start, &fitted(&name, NAME - 8.0, LETTER));
-        svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(machine, NAME - 8.0, SMALL));
+        svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(&machine, NAME - 8.0, SMALL));
         let frame = |x: f64, top: f64| Frame { x, base, width: CHART, seconds, top };
         chart(&mut svg, layer, throughput, &frame(LEFT, fastest), units::rate);
         chart(&mut svg, layer, depth, &frame(RIGHT, depth.top()), requests);

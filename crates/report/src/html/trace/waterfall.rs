@@ -232,9 +232,8 @@ fn title(row: &WaterfallRow) -> String {
         let sign = if ns < 0 { "-" } else { "" };
         format!("{sign}{}", units::duration_ns(ns.unsigned_abs() as f64))
     };
-    let kind = row.name.kind.to_string();
-    let place = [&row.name.layer, &kind, &row.name.machine];
-    let place: Vec<&str> = place.iter().map(|p| p.as_str()).filter(|p| !p.is_empty()).collect();
+    let place = [row.name.layer.clone(), row.name.kind.to_string(), row.name.machine.to_string()];
+    let place: Vec<String> = place.into_iter().filter(|part| !part.is_empty()).collect();
     if row.more > 0 {
         return format!(
             "{}\n{} more requests, {} in all, from {} to {}",

@@ -1,6 +1,7 @@
 //! The line that says how much to believe of joined traces; it stands on the first screen.
 
 use nestor_correlate::{Correlation, LevelIndex, Origin};
+use nestor_stack::MachineName;
 
 use super::LevelName;
 use crate::units;
@@ -36,14 +37,13 @@ fn because(correlation: &Correlation) -> Vec<String> {
 
 /// The bounds of the clocks that are not one and the same.
 fn clocks(correlation: &Correlation) -> Option<String> {
-    let mut pairs: Vec<(String, u64)> = Vec::new();
+    let mut pairs: Vec<([Option<&MachineName>; 2], u64)> = Vec::new();
     for (below, join) in correlation.joins_by_level() {
-        let machine = |level| correlation.level(level).map_or("?", |level| level.machine.as_str());
-        let (above, below) = (machine(join.above), machine(below));
-        if above == below {
+        let machine = |level| correlation.level(level).map(|level| &level.machine);
+        let pair = [join.above, below].map(machine);
+        if pair[0] == pair[1] {
             continue;
         }
-        let pair = format!("{above}-{below}");
         match pairs.iter_mut().find(|(known, _)| *known == pair) {
             Some((_, bound)) => *bound = join.clock_bound_ns.max(*bound),
             None => pairs.push((pair, join.clock_bound_ns)),
@@ -51,10 +51,13 @@ fn clocks(correlation: &Correlation) -> Option<String> {
     }
     let words: Vec<String> = pairs
         .iter()
-        .map(|(pair, bound)| match *bound {
-            0 => format!("{pair} shared"),
-            u64::MAX => format!("{pair} not known: no request bounds it"),
-            bound => format!("{pair} known to {}", units::duration_ns(bound as f64)),
+        .map(|(pair, bound)| {
+            (pair.map(|name| name.map_or_else(|| "?".to_owned(), MachineName::to_string)), bound)
+        })
+        .map(|([above, below], bound)| match *bound {
+            0 => format!("{above}-{below} shared"),
+            u64::MAX => format!("{above}-{below} not known: no request bounds it"),
+            bound => format!("{above}-{below} known to {}", units::duration_ns(bound as f64)),
         })
         .collect();
     (!words.is_empty()).then(|| format!("clock {}", words.join(", ")))
@@ -94,7 +97,7 @@ mod tests {
         let level = |layer: &str, kind: LevelKind, requests| Level {
             layer: layer.to_owned(),
             kind,
-            machine: "host".to_owned(),
+            machine: "host".into(),
             requests,
         };
         let join = Join {

@@ -1,6 +1,7 @@
 //! How each trace point was joined to the one above.
 
 use nestor_correlate::{Correlation, Level, LevelKind, Origin};
+use nestor_stack::MachineName;
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ pub struct LevelName {
     /// What was recorded there.
     pub kind: LevelKind,
     /// The machine.
-    pub machine: String,
+    pub machine: MachineName,
 }
 
 impl LevelName {
@@ -43,7 +44,12 @@ impl LevelName {
 
     /// Whether the machine is known and is something else than what was recorded, such as `application`.
     pub fn has_machine_of_its_own(&self) -> bool {
-        !self.machine.is_empty() && self.machine != self.kind.stored()
+        !matches!(
+            (&self.machine, &self.kind),
+            (MachineName::Unknown, _)
+                | (MachineName::Application, LevelKind::Application)
+                | (MachineName::Medium, LevelKind::Medium)
+        )
     }
 
     /// What its requests are called in a sentence: `guest`, `medium`, `host block`.
@@ -51,7 +57,7 @@ impl LevelName {
         match &self.kind {
             LevelKind::Other(words) if words.is_empty() => self.layer.clone(),
             // The usual sentence says "guest requests".
-            LevelKind::Block(machine) if self.machine.parse() == Ok(*machine) => self.machine.clone(),
+            LevelKind::Block(machine) if self.machine == (*machine).into() => machine.to_string(),
             kind => kind.to_string(),
         }
     }

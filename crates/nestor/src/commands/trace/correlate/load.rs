@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_correlate::{LevelInput, LevelKind};
 use nestor_layout::Layout;
-use nestor_stack::MachineLabel;
+use nestor_stack::{MachineLabel, MachineName};
 use nestor_trace::decode::{EventSource, Format, RequestSource, Source, open};
 use nestor_trace::event::Device;
 use nestor_trace::hypervisor::{HypervisorOutput, summarize_hypervisor};
@@ -34,15 +34,17 @@ pub enum Role {
     Medium,
 }
 
+const GUEST: MachineLabel = MachineLabel::Guest(1);
+
 impl Role {
     /// Layer, kind and machine, where the trace does not say them.
-    fn names(self) -> (&'static str, LevelKind, &'static str) {
+    fn names(self) -> (&'static str, LevelKind, MachineName) {
         match self {
-            Self::Guest => ("guest", LevelKind::Block(MachineLabel::Guest(1)), "guest"),
-            Self::Hypervisor => ("hypervisor", LevelKind::Hypervisor, "host"),
-            Self::ImageFile => ("image", LevelKind::ImageFile, "host"),
-            Self::Host => ("host", LevelKind::Block(MachineLabel::Host), "host"),
-            Self::Medium => ("medium", LevelKind::Medium, "medium"),
+            Self::Guest => ("guest", LevelKind::Block(GUEST), GUEST.into()),
+            Self::Hypervisor => ("hypervisor", LevelKind::Hypervisor, MachineName::HOST),
+            Self::ImageFile => ("image", LevelKind::ImageFile, MachineName::HOST),
+            Self::Host => ("host", LevelKind::Block(MachineLabel::Host), MachineName::HOST),
+            Self::Medium => ("medium", LevelKind::Medium, MachineName::Medium),
         }
     }
 
@@ -51,7 +53,7 @@ impl Role {
         RequestHeader {
             layer: layer.to_owned(),
             kind: kind.stored(),
-            machine: machine.to_owned(),
+            machine: machine.stored(),
             ..RequestHeader::default()
         }
     }
@@ -137,7 +139,7 @@ fn convert(
         }
         (Format::DiskLog, _) => {
             let (layer, _, machine) = wanted.role.names();
-            DiskLogRequests::open(path, layer, machine)?.write_to(wanted.to)?;
+            DiskLogRequests::open(path, layer, &machine.stored())?.write_to(wanted.to)?;
             return Ok(wanted.to.to_path_buf());
         }
         (_, Source::BlockEvents(source)) => events(source, &mut sink, said)?,
