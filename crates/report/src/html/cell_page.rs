@@ -279,7 +279,7 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         p99: or_dash(latency.map(|l| units::latency_ns(l.p99_ns))),
     };
     LayerPage {
-        name: row.short_name(),
+        name: row.short_name.clone(),
         full_name: row.layer.clone(),
         role: row.role.to_string(),
         machine: row.machine.to_string(),

@@ -152,7 +152,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
             or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))
         };
         table.row(&[
-            &row.short_name(),
+            &row.short_name,
             &if with_role { row.role.to_string() } else { String::new() },
             &or_dash(row.requests.map(units::count)),
             &or_dash(row.bytes.map(units::bytes)),

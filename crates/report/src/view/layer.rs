@@ -44,6 +44,9 @@ impl fmt::Display for RowRole {
 pub struct LayerRow {
     /// The layer as written, with its options.
     pub layer: String,
+    /// The layer without its options, for narrow columns; a modelled medium keeps its profile.
+    #[serde(skip)]
+    pub short_name: String,
     /// What it is for; of the application the program that does its I/O.
     pub role: RowRole,
     /// The machine it runs in.
@@ -123,19 +126,20 @@ pub struct ServiceShares {
 }
 
 impl LayerRow {
-    /// The rows of a run, application first.
-    pub fn of(measured: &Measured) -> Vec<Self> {
+    /// The rows of a run, application first. The stack is none where this version does not know it.
+    pub fn of(measured: &Measured, stack: Option<&Stack>) -> Vec<Self> {
         let application = Self::application(measured);
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
         for layer in measured.layers.iter().filter(|l| !l.is_application()) {
-            let mut row = Self::below(layer);
+            let mut row = Self::below(layer, stack);
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
             if let Some(unseen) =
                 rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none())
             {
-                unseen.layer = format!("{}/{}", unseen.short_name(), row.short_name());
+                unseen.layer = format!("{}/{}", unseen.short_name, row.short_name);
+                unseen.short_name.clone_from(&unseen.layer);
                 unseen.role = row.role;
                 continue;
             }
@@ -176,6 +180,7 @@ impl LayerRow {
         let machine = measured.layers.iter().find(|l| l.is_application()).map(|l| l.machine.clone());
         Self {
             layer: "application".to_owned(),
+            short_name: "application".to_owned(),
             role: RowRole::Engine(load.engine.clone()),
             machine: machine.unwrap_or_default(),
             trace_point: Some("engine"),
@@ -188,9 +193,10 @@ impl LayerRow {
         }
     }
 
-    fn below(layer: &LayerRecord) -> Self {
+    fn below(layer: &LayerRecord, stack: Option<&Stack>) -> Self {
         let row = Self {
             layer: layer.layer.clone(),
+            short_name: short_layer(&layer.layer, layer.role == LayerRole::Disk, stack),
             role: RowRole::Layer(layer.role.clone()),
             machine: layer.machine.clone(),
             ..Self::default()
@@ -236,16 +242,11 @@ impl LayerRow {
         self.role == RowRole::Layer(LayerRole::Disk)
     }
 
-    /// The layer without its options, for narrow columns; a medium keeps its profile.
-    pub fn short_name(&self) -> String {
-        short_layer(&self.layer, self.is_medium())
-    }
-
     /// The short name, with the machine where another of these layers has the same: `ext4 (guest)`.
     pub fn name_among(&self, layers: &[Self]) -> String {
-        let name = self.short_name();
-        match layers.iter().filter(|other| other.short_name() == name).count() {
-            0 | 1 => name,
+        let name = &self.short_name;
+        match layers.iter().filter(|other| other.short_name == *name).count() {
+            0 | 1 => name.clone(),
             _ => format!("{name} ({})", self.machine),
         }
     }
@@ -286,12 +287,14 @@ impl LayerRow {
     }
 }
 
-/// A layer as a record names it, without its options; a modelled medium keeps its profile.
-pub(super) fn short_layer(layer: &str, is_medium: bool) -> String {
-    // A medium by itself is a stack; of other layers, and of media of another version, the name ends at its first option.
-    let medium = is_medium.then(|| Stack::parse(layer).ok()).flatten();
-    let is_path = medium.as_ref().is_some_and(|medium| medium.medium().path().is_some());
-    if is_medium && !is_path { layer.to_owned() } else { layer.split(':').next().unwrap_or(layer).to_owned() }
+/// A layer of a stack as a record names it, without its options; a modelled medium keeps its profile.
+pub(super) fn short_layer(layer: &str, is_medium: bool, stack: Option<&Stack>) -> String {
+    let is_path = || stack.is_some_and(|stack| stack.medium().path().is_some());
+    if is_medium && !is_path() {
+        layer.to_owned()
+    } else {
+        layer.split(':').next().unwrap_or(layer).to_owned()
+    }
 }
 
 fn times(bytes: u64, above: u64) -> Option<f64> {

@@ -73,7 +73,8 @@ impl RunView {
             let classes = m.load.operations.iter();
             classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
         });
-        let layers = measured.map(LayerRow::of).unwrap_or_default();
+        let stack = shown.record.stack.value();
+        let layers = measured.map(|m| LayerRow::of(m, stack)).unwrap_or_default();
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
@@ -86,7 +87,7 @@ impl RunView {
                 .zip(shown.record.environment.modelled_processor())
                 .and_then(|(m, speed)| PathView::of(m, speed, &layers)),
             layers,
-            trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
+            trace: measured.and_then(|m| TraceView::of_run(m, stack, cost.as_ref())),
             explanation: None,
             latency_histograms: histograms.unwrap_or_default(),
             cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),

@@ -62,7 +62,7 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
     for (index, (layer, classes)) in rows.iter().enumerate() {
         let top = index as f64 * ROW + (ROW - BAR) / 2.0;
         let middle = top + BAR / 2.0 + 4.0;
-        svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name(), FROM - 12.0, LETTER));
+        svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name, FROM - 12.0, LETTER));
         let place = if layer.machine == MachineName::Unknown {
             layer.role.to_string()
         } else {
@@ -88,7 +88,7 @@ fn segment(svg: &mut Svg, layer: &LayerRow, share: &ClassShare, (x, y, width): (
     let requests = units::plural_u64(share.requests, "request", "requests");
     let mut title = format!(
         "{}: {}\n{bytes}, {} of the layer's bytes, {requests}",
-        layer.short_name(),
+        layer.short_name,
         class_words(share.class),
         units::share(share.share)
     );
@@ -121,7 +121,7 @@ fn segment(svg: &mut Svg, layer: &LayerRow, share: &ClassShare, (x, y, width): (
 /// A layer above which no file system's layout says what its bytes are for.
 fn not_attributed(svg: &mut Svg, layer: &LayerRow, (y, width): (f64, f64)) {
     let title =
-        format!("{}: no layout gives the purpose of its bytes; see the layers above", layer.short_name());
+        format!("{}: no layout gives the purpose of its bytes; see the layers above", layer.short_name);
     svg.titled("bar c-unknown", &title, |svg| {
         svg.rect("serve", FROM, y, width, BAR);
         let label = "carries the above: not attributed here";

@@ -104,8 +104,8 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
     for (index, Row { layer, throughput, depth }) in rows.iter().enumerate() {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
         let middle = base - TALL / 2.0;
-        let (name, machine) = (layer.short_name(), layer.machine.to_string());
-        svg.text("name", 2.0, middle, Anchor::Start, &fitted(&name, NAME - 8.0, LETTER));
+        let (name, machine) = (&layer.short_name, layer.machine.to_string());
+        svg.text("name", 2.0, middle, Anchor::Start, &fitted(name, NAME - 8.0, LETTER));
         svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(&machine, NAME - 8.0, SMALL));
         let frame = |x: f64, top: f64| Frame { x, base, width: CHART, seconds, top };
         chart(&mut svg, layer, throughput, &frame(LEFT, fastest), units::rate);
@@ -164,7 +164,7 @@ fn chart(svg: &mut Svg, layer: &LayerRow, series: &Series, frame: &Frame, words:
         data
     };
     let mean = series.values.iter().sum::<f64>() / series.values.len().max(1) as f64;
-    let title = format!("{}: mean {}, maximum {}", layer.short_name(), words(mean), words(series.top()));
+    let title = format!("{}: mean {}, maximum {}", layer.short_name, words(mean), words(series.top()));
     svg.titled("series", &title, |svg| {
         svg.rect("hit", frame.x, frame.base - TALL, frame.width, TALL);
         svg.path("area", &steps(&series.values, true));

@@ -1,16 +1,21 @@
 //! The line that says how much to believe of joined traces; it stands on the first screen.
 
-use nestor_correlate::{Correlation, LevelIndex, Origin};
+use nestor_correlate::{Correlation, Level, LevelIndex, Origin};
 use nestor_stack::MachineName;
 
 use super::LevelName;
 use crate::units;
 
 /// `clock guest-host known to 18 us`, `0.3 % of guest requests unmatched`.
-pub fn certainty(correlation: &Correlation) -> Vec<String> {
+pub fn certainty(correlation: &Correlation, names: &[LevelName]) -> Vec<String> {
     let agreement = correlation.agreement.as_ref().map(nestor_correlate::stamps::Agreement::to_text);
-    let because = because(correlation);
-    clocks(correlation).into_iter().chain(unmatched(correlation)).chain(because).chain(agreement).collect()
+    let because = because(correlation, names);
+    clocks(correlation)
+        .into_iter()
+        .chain(unmatched(correlation, names))
+        .chain(because)
+        .chain(agreement)
+        .collect()
 }
 
 /// A cause with a smaller share of its level's requests is not told.
@@ -18,8 +23,7 @@ const WORTH_TELLING: f64 = 0.0005;
 
 /// Why requests could not be joined: `1.2 % of the host requests (21) are at places outside the image (looked for at
 /// vmdk)`.
-fn because(correlation: &Correlation) -> Vec<String> {
-    let names = LevelName::distinct(&correlation.levels);
+fn because(correlation: &Correlation, names: &[LevelName]) -> Vec<String> {
     let name = |level: LevelIndex| names.get(level.position()).map(|name| (name.short(), name.layer.clone()));
     let told = correlation.unmatched().into_iter().filter(|unmatched| unmatched.share() >= WORTH_TELLING);
     told.filter_map(|unmatched| {
@@ -64,16 +68,14 @@ fn clocks(correlation: &Correlation) -> Option<String> {
 }
 
 /// The largest share of requests that could not be joined, and where.
-fn unmatched(correlation: &Correlation) -> Option<String> {
+fn unmatched(correlation: &Correlation, names: &[LevelName]) -> Option<String> {
     let mut shares: Vec<(f64, String)> = Vec::new();
+    let named = |index| correlation.level(index).zip(names.get(index.position()));
     for (below, join) in correlation.joins_by_level() {
-        let (Some(above), Some(below)) = (correlation.level(join.above), correlation.level(below)) else {
-            continue;
-        };
+        let (Some(above), Some(below)) = (named(join.above), named(below)) else { continue };
         let unknown = join.origins.get(&Origin::Unknown).copied().unwrap_or(0);
-        let mut add = |part: u64, level: &nestor_correlate::Level, what: &str| {
+        let mut add = |part: u64, (level, name): (&Level, &LevelName), what: &str| {
             if level.requests > 0 {
-                let name = LevelName::of(level);
                 shares
                     .push((part as f64 / level.requests as f64, format!("{} requests {what}", name.short())));
             }
@@ -87,7 +89,7 @@ fn unmatched(correlation: &Correlation) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use nestor_correlate::{Join, Level, LevelIndex, LevelKind, Unmatched};
+    use nestor_correlate::{Join, LevelKind, Unmatched};
     use nestor_stack::MachineLabel;
 
     use super::*;
@@ -120,7 +122,8 @@ mod tests {
             joins: vec![join],
             ..Correlation::default()
         };
-        insta::assert_snapshot!(certainty(&correlation).join("\n"), @r"
+        let names = LevelName::of(&correlation.levels, None);
+        insta::assert_snapshot!(certainty(&correlation, &names).join("\n"), @r"
         33.0 % of host requests unexplained
         32.9 % of the host requests (593) are flushes that no request above waited for (looked for at vmdk)
         1.0 % of the image file requests (12) have nothing below at their place (looked for at ext4)

@@ -1,7 +1,7 @@
 //! How each trace point was joined to the one above.
 
 use nestor_correlate::{Correlation, Level, LevelKind, Origin};
-use nestor_stack::MachineName;
+use nestor_stack::{MachineName, Stack};
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -20,18 +20,18 @@ pub struct LevelName {
 }
 
 impl LevelName {
-    /// The name of a level.
-    pub fn of(level: &Level) -> Self {
-        Self {
-            layer: short_layer(&level.layer, level.kind == LevelKind::Medium),
+    /// The names of the levels of a stack, which is none where this version does not know it.
+    pub fn of(levels: &[Level], stack: Option<&Stack>) -> Vec<Self> {
+        let name = |level: &Level| Self {
+            layer: short_layer(&level.layer, level.kind == LevelKind::Medium, stack),
             kind: level.kind.clone(),
             machine: level.machine.clone(),
-        }
+        };
+        levels.iter().map(name).collect()
     }
 
-    /// The names of all levels; those that several have are told apart by their machine: `ext4 (guest)`.
-    pub fn distinct(levels: &[Level]) -> Vec<Self> {
-        let names: Vec<Self> = levels.iter().map(Self::of).collect();
+    /// Those that several levels have are told apart by their machine: `ext4 (guest)`.
+    pub fn distinct(names: &[Self]) -> Vec<Self> {
         let shared = |name: &Self| {
             names.iter().any(|other| other.layer == name.layer && other.machine != name.machine)
         };
@@ -115,20 +115,20 @@ impl JoinRow {
 }
 
 impl JoinRow {
-    /// The trace points of a correlation.
-    pub fn of(correlation: &Correlation) -> Vec<Self> {
-        correlation
-            .levels
-            .iter()
-            .enumerate()
-            .map(|(index, level)| Self::of_level(correlation, index, level))
+    /// The trace points of a correlation, whose levels have these names.
+    pub fn of(correlation: &Correlation, names: &[LevelName]) -> Vec<Self> {
+        let levels = correlation.levels.iter().zip(names).enumerate();
+        levels
+            .map(|(index, (level, name))| {
+                let row = Self { name: name.clone(), requests: level.requests, ..Self::default() };
+                row.joined(correlation, index)
+            })
             .collect()
     }
 
-    fn of_level(correlation: &Correlation, index: usize, level: &Level) -> Self {
-        let row = Self { name: LevelName::of(level), requests: level.requests, ..Self::default() };
+    fn joined(self, correlation: &Correlation, index: usize) -> Self {
         let Some(join) = index.checked_sub(1).and_then(|above| correlation.joins.get(above)) else {
-            return row;
+            return self;
         };
         let whole: u64 = join.origins.values().sum();
         let origins = join.origins.iter().filter(|(_, requests)| **requests > 0).map(|(origin, requests)| {
@@ -152,7 +152,7 @@ impl JoinRow {
             merged: Some(join.merged),
             added: join.added.summary(),
             clock_bound_ns: (!one_clock).then_some(join.clock_bound_ns),
-            ..row
+            ..self
         }
     }
 }

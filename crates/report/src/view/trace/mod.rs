@@ -4,13 +4,14 @@ mod certainty;
 mod joins;
 mod waterfall;
 
-pub use certainty::certainty;
+use certainty::certainty;
 pub use joins::{JoinRow, LevelName, OriginShare};
 pub use waterfall::{Part, Waterfall, WaterfallRow};
 
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;
 use nestor_results::{Measured, TraceCost};
+use nestor_stack::Stack;
 use serde::Serialize;
 
 /// What the joined traces of a run say.
@@ -30,24 +31,23 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// What a correlation says.
-    pub fn of(correlation: &Correlation) -> Self {
+    /// What a correlation of the levels of a stack says. The stack is none where this version does not know it.
+    pub fn of(correlation: &Correlation, stack: Option<&Stack>) -> Self {
+        let names = LevelName::of(&correlation.levels, stack);
+        let distinct = LevelName::distinct(&names);
         Self {
-            certainty: certainty(correlation),
-            joins: JoinRow::of(correlation),
+            certainty: certainty(correlation, &distinct),
+            joins: JoinRow::of(correlation, &names),
             agreement: correlation.agreement.clone(),
-            waterfalls: correlation
-                .trees
-                .iter()
-                .filter_map(|tree| Waterfall::of(correlation, tree))
-                .collect(),
+            waterfalls: correlation.trees.iter().filter_map(|tree| Waterfall::of(tree, &distinct)).collect(),
             remarks: correlation.remarks.clone(),
         }
     }
 
     /// What was joined in a run, and what tracing cost its cell. `None` where nothing is known of either.
-    pub fn of_run(measured: &Measured, cost: Option<&TraceCost>) -> Option<Self> {
-        let mut view = measured.correlation.as_ref().map(Self::of).unwrap_or_default();
+    pub fn of_run(measured: &Measured, stack: Option<&Stack>, cost: Option<&TraceCost>) -> Option<Self> {
+        let correlation = measured.correlation.as_ref();
+        let mut view = correlation.map(|correlation| Self::of(correlation, stack)).unwrap_or_default();
         view.certainty.extend(cost.map(TraceCost::in_words));
         view.remarks.extend(measured.trace_remarks.iter().cloned());
         (view != Self::default()).then_some(view)

@@ -1,6 +1,6 @@
 //! One request and everything it caused, as bars on one axis of time.
 
-use nestor_correlate::{Correlation, LevelIndex, Node, Origin, SampledTree};
+use nestor_correlate::{LevelIndex, Node, Origin, SampledTree};
 use nestor_layout::Class;
 use nestor_trace::Operation;
 use serde::Serialize;
@@ -76,9 +76,8 @@ pub struct WaterfallRow {
 }
 
 impl Waterfall {
-    /// The bars of a sampled tree. `None` if it names levels that the correlation does not have.
-    pub fn of(correlation: &Correlation, tree: &SampledTree) -> Option<Self> {
-        let names = LevelName::distinct(&correlation.levels);
+    /// The bars of a sampled tree of levels with these names. `None` if it has levels without a name.
+    pub fn of(tree: &SampledTree, names: &[LevelName]) -> Option<Self> {
         let root = &tree.root;
         let mut nodes = Vec::new();
         collect(root, 0, &mut nodes);
@@ -86,7 +85,7 @@ impl Waterfall {
             return None;
         }
         let mut rows = Vec::new();
-        add_rows(root, (0, Class::Unknown), root.request.queued_ns, &names, &mut rows);
+        add_rows(root, (0, Class::Unknown), root.request.queued_ns, names, &mut rows);
         let r = &root.request;
         let class = if matches!(r.class, Class::Unknown | Class::Flush) {
             String::new()
@@ -98,7 +97,7 @@ impl Waterfall {
             name: tree.choice.to_string(),
             what: format!("{}{size}{class}", r.operation.word()),
             total_ns: r.completed_ns.saturating_sub(r.queued_ns),
-            parts: parts(root, &nodes, &names),
+            parts: parts(root, &nodes, names),
             rows,
         })
     }
