@@ -132,7 +132,8 @@ fn lanes<'a>(
     let named = named_in_causes(levels, surveys);
     let mut lanes = Vec::new();
     for (index, level) in levels.iter().enumerate() {
-        let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
+        let stream =
+            level.source.open().map_err(|source| requests_error(levels, LevelIndex::at(index), source))?;
         let upward = clocks[..index].iter().rev().cloned().collect();
         let ordered = Ordered::new(stream, &mut surveys[index]);
         let is_virtual_disk = level.kind() == LevelKind::Hypervisor;
@@ -189,12 +190,12 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
     }
 }
 
-pub(crate) fn requests_error(levels: &[LevelInput<'_>], level: usize, source: TraceError) -> CorrelateError {
-    CorrelateError::Requests {
-        level: LevelIndex::at(level),
-        layer: levels[level].header.layer.clone(),
-        source,
-    }
+pub(crate) fn requests_error(
+    levels: &[LevelInput<'_>],
+    level: LevelIndex,
+    source: TraceError,
+) -> CorrelateError {
+    CorrelateError::Requests { level, layer: levels[level.position()].header.layer.clone(), source }
 }
 
 /// The first reading of every level.
@@ -202,11 +203,12 @@ fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<
     let mut surveys = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let below = levels.get(index + 1).map(|lower| &lower.map);
-        let survey =
-            survey(level, below, index == 0).map_err(|source| requests_error(levels, index, source))?;
+        let at = LevelIndex::at(index);
+        let survey = survey(level, below, at == LevelIndex::TOP)
+            .map_err(|source| requests_error(levels, at, source))?;
         let layer = &level.header.layer;
         if survey.requests == 0 {
-            return Err(CorrelateError::Empty { level: LevelIndex::at(index), layer: layer.clone() });
+            return Err(CorrelateError::Empty { level: at, layer: layer.clone() });
         }
         if let Some(error) = &survey.torn {
             remarks.push(format!("{layer}: {error}"));
@@ -271,7 +273,7 @@ fn check_joins(
     remarks: &mut Vec<String>,
 ) -> Result<(), CorrelateError> {
     for join in joins {
-        let (upper, lower) = (join.above.position(), join.above.position() + 1);
+        let (upper, lower) = (join.above.position(), join.above.below().position());
         let (above, below) = (&levels[upper].header.layer, &levels[lower].header.layer);
         let [reads, writes, ..] = surveys[upper].by_operation;
         let found = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]

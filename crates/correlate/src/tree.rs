@@ -25,6 +25,12 @@ impl LevelIndex {
         Self(position)
     }
 
+    /// The next level down.
+    #[must_use]
+    pub const fn below(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// How many levels are above it.
     pub const fn position(self) -> usize {
         self.0
@@ -282,7 +288,7 @@ impl Correlation {
 
     /// Each join with the lower of its two levels.
     pub fn joins_by_level(&self) -> impl Iterator<Item = (LevelIndex, &Join)> {
-        self.joins.iter().enumerate().map(|(index, join)| (LevelIndex::at(index + 1), join))
+        self.joins.iter().enumerate().map(|(index, join)| (LevelIndex::at(index).below(), join))
     }
 
     fn requests_of(&self, level: LevelIndex) -> u64 {

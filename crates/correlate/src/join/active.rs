@@ -4,7 +4,7 @@ use nestor_layout::Class;
 use nestor_trace::Request;
 
 use super::ranges::Kept;
-use crate::tree::Origin;
+use crate::tree::{LevelIndex, Origin};
 
 /// Levels that can be joined at once: a machine in a machine in a machine has eight.
 pub(crate) const MOST_LEVELS: usize = 12;
@@ -27,14 +27,14 @@ impl Ancestry {
 
     /// The same with the class at one level.
     #[must_use]
-    pub fn with(mut self, level: usize, class: Class) -> Self {
-        self.classes[level] = class as u8;
+    pub fn with(mut self, level: LevelIndex, class: Class) -> Self {
+        self.classes[level.position()] = class as u8;
         self
     }
 
     /// The class at a level.
-    pub fn class(&self, level: usize) -> Option<Class> {
-        Class::from_number(self.classes[level])
+    pub fn class(&self, level: LevelIndex) -> Option<Class> {
+        Class::from_number(self.classes[level.position()])
     }
 }
 

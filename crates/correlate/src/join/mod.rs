@@ -67,7 +67,7 @@ impl<'a> Lane<'a> {
 }
 
 /// A request that will be over: when, at which level (lower ones first), and where it is.
-type End = Reverse<(i64, Reverse<usize>, u32)>;
+type End = Reverse<(i64, Reverse<LevelIndex>, u32)>;
 
 /// A request of a lower level and what it was joined with.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +155,7 @@ impl<'a> Sweep<'a> {
             let over = self.ends.peek().map(|Reverse((at, ..))| *at);
             match (next, over) {
                 (Some((at, _)), Some(over)) if over < at => self.end_one(),
-                (Some((_, level)), _) => self.begin_one(level),
+                (Some((_, level)), _) => self.begin_one(LevelIndex::at(level)),
                 (None, Some(_)) => self.end_one(),
                 (None, None) => break,
             }
@@ -173,7 +173,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn begin_one(&mut self, level: usize) {
+    fn begin_one(&mut self, index: LevelIndex) {
+        let level = index.position();
         let lane = &mut self.lanes[level];
         let Some(timed) = lane.next.take() else { return };
         lane.advance();
@@ -195,7 +196,7 @@ impl<'a> Sweep<'a> {
                 self.parents.extend(choice.parents.iter().map(|parent| uppers[*parent].timed.request.id));
                 let (request, origin) = (&timed.on_top(), lowers[slot].origin);
                 let (parents, writers) = (&self.parents, &choice.writers);
-                observer(&Joined { level: LevelIndex::at(level), request, origin, parents, writers });
+                observer(&Joined { level: index, request, origin, parents, writers });
             }
         } else {
             self.lanes[0].active[slot].ancestry.top = Some((request.offset, request.bytes));
@@ -205,7 +206,7 @@ impl<'a> Sweep<'a> {
         }
         if in_cause {
             let active = &mut self.lanes[level].active[slot];
-            active.ancestry = active.ancestry.with(level, request.class);
+            active.ancestry = active.ancestry.with(index, request.class);
         }
         if level < self.betweens.len() {
             let (uppers, lowers) = self.lanes.split_at_mut(level + 1);
@@ -213,7 +214,7 @@ impl<'a> Sweep<'a> {
         }
         let completed = self.lanes[level].active[slot].timed.completed;
         let at = completed.saturating_add(self.end_lags[level]);
-        self.ends.push(Reverse((at, Reverse(level), slot)));
+        self.ends.push(Reverse((at, Reverse(index), slot)));
         if self.lanes[level].active.len() > MOST_ACTIVE {
             self.forced += 1;
             self.end_one();
@@ -221,7 +222,8 @@ impl<'a> Sweep<'a> {
     }
 
     fn end_one(&mut self) {
-        let Some(Reverse((_, Reverse(level), slot))) = self.ends.pop() else { return };
+        let Some(Reverse((_, Reverse(index), slot))) = self.ends.pop() else { return };
+        let level = index.position();
         if level < self.betweens.len() {
             let (uppers, lowers) = (&self.lanes[level].active, &self.lanes[level + 1].active);
             self.betweens[level].end_above(slot, uppers, lowers);
@@ -232,29 +234,31 @@ impl<'a> Sweep<'a> {
         let active = &self.lanes[level].active[slot];
         if level + 1 == self.lanes.len() {
             let classes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.in_cause);
-            let cause = Cause(classes.map(|(level, _)| active.ancestry.class(level)).collect());
+            let cause =
+                Cause(classes.map(|(level, _)| active.ancestry.class(LevelIndex::at(level))).collect());
             self.blame.push(&active.timed.on_top(), cause, active.ancestry.top);
         }
         if active.parents == 0 && !self.lanes[level].active.is_kept(slot) {
             let lanes = &self.lanes;
-            self.sampler.offer(level, slot, &|level, slot| &lanes[level].active[slot]);
+            self.sampler.offer(index, slot, &|level, slot| &lanes[level.position()].active[slot]);
         }
         if self.lanes[level].active.end(slot) {
-            self.free(level, slot);
+            self.free(index, slot);
         }
     }
 
     /// The request is not needed any more, and perhaps those below it are not either.
-    fn free(&mut self, level: usize, slot: u32) {
+    fn free(&mut self, level: LevelIndex, slot: u32) {
         let mut unneeded = vec![(level, slot)];
         while let Some((level, slot)) = unneeded.pop() {
-            let children = std::mem::take(&mut self.lanes[level].active[slot].children);
+            let below = level.below();
+            let children = std::mem::take(&mut self.lanes[level.position()].active[slot].children);
             for child in &children {
-                if self.lanes[level + 1].active.release(*child) {
-                    unneeded.push((level + 1, *child));
+                if self.lanes[below.position()].active.release(*child) {
+                    unneeded.push((below, *child));
                 }
             }
-            let lane = &mut self.lanes[level].active;
+            let lane = &mut self.lanes[level.position()].active;
             // Its memory is kept for the next one.
             lane[slot].children = children;
             lane.remove(slot);

@@ -50,10 +50,15 @@ impl Sampler {
     }
 
     /// A request without a parent is over.
-    pub fn offer<'s>(&mut self, level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active) {
+    pub fn offer<'s>(
+        &mut self,
+        level: LevelIndex,
+        slot: u32,
+        active: &impl Fn(LevelIndex, u32) -> &'s Active,
+    ) {
         let root = active(level, slot);
         let timed = &root.timed;
-        if level == 0 {
+        if level == LevelIndex::TOP {
             let latency_ns = (timed.completed - timed.queued).max(0) as u64;
             for wanted in &mut self.wanted {
                 let off = wanted.latency_ns.abs_diff(latency_ns);
@@ -79,13 +84,13 @@ impl Sampler {
     }
 }
 
-fn node<'s>(level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active) -> Node {
+fn node<'s>(level: LevelIndex, slot: u32, active: &impl Fn(LevelIndex, u32) -> &'s Active) -> Node {
     let this = active(level, slot);
-    let children = this.children.iter().take(MOST_CHILDREN).map(|child| node(level + 1, *child, active));
+    let children = this.children.iter().take(MOST_CHILDREN).map(|child| node(level.below(), *child, active));
     let mut children: Vec<Node> = children.collect();
     children.sort_by_key(|child| child.request.queued_ns);
     Node {
-        level: LevelIndex::at(level),
+        level,
         request: this.timed.on_top(),
         origin: this.origin,
         shared_with: this.parents.saturating_sub(1),

@@ -14,7 +14,7 @@ use crate::engine::{CorrelateOptions, correlate_observed, requests_error};
 use crate::error::CorrelateError;
 use crate::input::LevelInput;
 use crate::join::Joined;
-use crate::tree::{Correlation, Origin};
+use crate::tree::{Correlation, LevelIndex, Origin};
 
 /// Disagreements that are told in words.
 const MOST_EXAMPLES: usize = 8;
@@ -45,7 +45,7 @@ pub fn correlate_checked(
     let mut check = StampCheck::new();
     let mut correlation = correlate_observed(levels, options, &mut |joined| check.observe(joined))?;
     let requests = levels[0].source.open().and_then(Iterator::collect::<Result<Vec<Request>, _>>);
-    let requests = requests.map_err(|source| requests_error(levels, 0, source))?;
+    let requests = requests.map_err(|source| requests_error(levels, LevelIndex::TOP, source))?;
     let unreadable = |path: &Path, e: DiskError| CorrelateError::Io {
         path: path.to_path_buf(),
         source: io::Error::other(e),
