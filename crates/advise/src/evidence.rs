@@ -2,6 +2,7 @@
 
 use nestor_explain::{Evidence, explain};
 use nestor_results::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
+use nestor_text::units;
 
 use crate::{FlushTrace, Observation, Unit};
 
@@ -114,8 +115,8 @@ pub fn mechanism(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<St
         .take(2)
         .map(|finding| {
             let sign = if finding.effect_ns < 0.0 { "-" } else { "+" };
-            let share = finding.share * 100.0;
-            format!("{sign}{share:.0} % of the time: {}: {}", finding.mechanism.name(), finding.words)
+            let share = units::percent(finding.share);
+            format!("{sign}{share} of the time: {}: {}", finding.mechanism.name(), finding.words)
         })
         .collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))

@@ -2,7 +2,7 @@
 
 use nestor_statistics::LatencyHistogram;
 use nestor_text::Table;
-use nestor_text::units::{bytes, fine_duration_ns};
+use nestor_text::units::{bytes, fine_duration_ns, listed};
 use nestor_trace::Operation;
 
 use crate::choice::{Choice, Rank};
@@ -205,7 +205,7 @@ impl Correlation {
             format!("+{}", fine_duration_ns(request.queued_ns.saturating_sub(from_ns))),
             fine_duration_ns(request.completed_ns.saturating_sub(request.queued_ns)),
             bar(request.queued_ns, request.issued_ns, request.completed_ns, from_ns, total_ns),
-            [why, shared].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+            listed([why, shared].into_iter().filter(|part| !part.is_empty())),
         ]);
         for child in node.children.iter().take(MOST_PRINTED) {
             self.add_rows(child, from_ns, total_ns, rows);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_statistics::{Ratio, unpaired_ratio};
+use nestor_text::units;
 
 use crate::account::{Account, Holder, Line, by_executor};
 use crate::case::{Case, Left, finding};
@@ -105,8 +106,8 @@ fn noise(whole_ns: f64, ratio: Option<&Ratio>) -> Finding {
             interval.low, interval.high
         ),
         None => format!(
-            "the difference is below {:.0} %, and too few runs show whether it is chance",
-            WORTH_EXPLAINING * 100.0
+            "the difference is below {}, and too few runs show whether it is chance",
+            units::percent(WORTH_EXPLAINING)
         ),
     };
     let mut found = finding(MechanismName::Noise, "", whole_ns, words);

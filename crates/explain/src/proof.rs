@@ -2,6 +2,7 @@
 
 use nestor_correlate::{Choice, Level, LevelIndex, LevelKind, Node, Origin};
 use nestor_layout::Class;
+use nestor_text::units;
 use nestor_trace::{Operation, Request};
 
 use crate::evidence::Evidence;
@@ -155,10 +156,6 @@ fn what(request: &Request) -> String {
     let operation = request.operation.word();
     match request.bytes {
         0 => operation.to_owned(),
-        bytes => format!("{operation} of {} at {} KiB", kibibytes(bytes), request.offset / 1024),
+        bytes => format!("{operation} of {} at {} KiB", units::size(bytes), request.offset / 1024),
     }
-}
-
-fn kibibytes(bytes: u64) -> String {
-    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
 }

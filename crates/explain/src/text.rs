@@ -103,7 +103,7 @@ impl Line {
         let mut all: Vec<(&str, i64)> =
             if self.executors.is_empty() { parts.collect() } else { executors.collect() };
         all.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
-        all.iter().map(|(name, ns)| format!("{name} {}", signed_duration(*ns))).collect::<Vec<_>>().join(", ")
+        units::listed(all.iter().map(|(name, ns)| format!("{name} {}", signed_duration(*ns))))
     }
 }
 

@@ -10,10 +10,8 @@ pub fn rate_interval(interval: Interval) -> String {
 
 /// How certain a mean rate is, without the unit: its interval, or the two rates that it is of: `25.1, 27.3`. `None` of one rate.
 pub fn spread(mean: &Mean, rates: &[f64]) -> Option<String> {
-    let two = || {
-        (rates.len() == 2 && mean.samples == 2)
-            .then(|| rates.iter().map(|r| digits(r / 1e6)).collect::<Vec<_>>().join(", "))
-    };
+    let two =
+        || (rates.len() == 2 && mean.samples == 2).then(|| listed(rates.iter().map(|r| digits(r / 1e6))));
     mean.interval.map(rate_interval).or_else(two)
 }
 

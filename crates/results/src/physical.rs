@@ -10,6 +10,7 @@ mod medium;
 mod pattern;
 
 use nestor_stack::MachineName;
+use nestor_text::units;
 use nestor_workload::Direction;
 use serde::{Deserialize, Serialize};
 
@@ -168,11 +169,9 @@ impl Run<'_> {
             Direction::Read => ("read came from", "the rest from"),
             Direction::Write => ("written reached", "the rest stayed in"),
         };
-        let percent = share * 100.0;
-        let (volume, medium) = (mebibytes(bytes), self.medium.name());
-        let words = format!(
-            "{percent:.0} % of the {volume} {verb} the {medium}, {other} the memory of the {machine}"
-        );
+        let (part, volume, medium) = (units::percent(share), units::bytes(bytes), self.medium.name());
+        let words =
+            format!("{part} of the {volume} {verb} the {medium}, {other} the memory of the {machine}");
         Some((share, words))
     }
 
@@ -191,7 +190,10 @@ impl Run<'_> {
         let (machine, busy) = self.measured.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let idle_medium = self.medium.busy_share().is_some_and(|share| share < PACED_FROM);
         (idle_medium && *busy > CPU_BOUND_ABOVE).then(|| {
-            format!("the processors of the {machine} set the pace, busy {:.0} % of the time", busy * 100.0)
+            format!(
+                "the processors of the {machine} set the pace, busy {} of the time",
+                units::percent(*busy)
+            )
         })
     }
 
@@ -213,8 +215,4 @@ impl Run<'_> {
             (false, _) => format!("working set {ratio} x all memory"),
         })
     }
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

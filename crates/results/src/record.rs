@@ -3,6 +3,7 @@
 use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::{LayerIndex, LayerRole, MachineName};
+use nestor_text::units;
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use nestor_workload::{LoadResult, SurfacePoint};
@@ -357,7 +358,7 @@ impl Mark {
                 let which = modelled
                     .map(|speed| format!(" (modelled: {} MIPS, one, no caches)", speed.mips()))
                     .unwrap_or_default();
-                format!("the CPUs of the {machine} were busy {:.0} % of the time{which}", busy * 100.0)
+                format!("the CPUs of the {machine} were busy {} of the time{which}", units::percent(*busy))
             }
             Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
                 reason.clone()
@@ -365,13 +366,11 @@ impl Mark {
             Self::Suspended { seconds } => format!("this machine was suspended for {seconds:.1} s meanwhile"),
             Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
             Self::Unmatched { share } => {
-                format!(
-                    "{:.1} % of the requests could not be joined with those above or below",
-                    share * 100.0
-                )
+                let share = units::share(*share);
+                format!("{share} of the requests could not be joined with those above or below")
             }
             Self::Unclassified { layer, share } => {
-                format!("what {:.1} % of the bytes at {layer} are for is not known", share * 100.0)
+                format!("what {} of the bytes at {layer} are for is not known", units::share(*share))
             }
         }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use nestor_stack::MachineName;
 use nestor_statistics::LatencyHistogram;
+use nestor_text::units;
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Measured};
@@ -138,11 +139,11 @@ impl RunLevels {
     pub fn sent(&self) -> String {
         let levels = self.levels.iter().map(|level| {
             format!(
-                "{} {:.1} requests and {:.2} MiB, {:.0} % merged",
+                "{} {:.1} requests and {:.2} MiB, {} merged",
                 level.name(),
                 self.work.each(level.issued),
                 self.work.each(level.issued_bytes / MIB),
-                level.merged_percent()
+                units::percent(level.merged_share())
             )
         });
         format!("per {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
@@ -228,8 +229,8 @@ impl Level {
         self.place.to_string()
     }
 
-    fn merged_percent(&self) -> f64 {
-        self.merges / (self.merges + self.issued).max(1.0) * 100.0
+    fn merged_share(&self) -> f64 {
+        self.merges / (self.merges + self.issued).max(1.0)
     }
 }
 
@@ -279,10 +280,9 @@ fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> V
     let requests = change(requests, base_requests).map(|change| Finding {
         change,
         sentence: format!(
-            "requests at the {name}: {requests:.1} per {unit} against {base_requests:.1} ({:.0} % merged against \
-             {:.0} %)",
-            level.merged_percent(),
-            base.merged_percent()
+            "requests at the {name}: {requests:.1} per {unit} against {base_requests:.1} ({} merged against {})",
+            units::percent(level.merged_share()),
+            units::percent(base.merged_share())
         ),
     });
     let bytes = change(mib, base_mib).map(|change| Finding {
@@ -332,10 +332,10 @@ fn absorption(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
         // Reads that memory answered count like any other difference.
         change: ((c + 0.01) / (b + 0.01)).ln(),
         sentence: format!(
-            "the disk read {:.0} % of the bytes that the guest read against {:.0} %; the host's memory answered the \
+            "the disk read {} of the bytes that the guest read against {}; the host's memory answered the \
              rest, or more than 100 % was read ahead into it",
-            c * 100.0,
-            b * 100.0
+            units::percent(c),
+            units::percent(b)
         ),
     })
 }
@@ -350,12 +350,12 @@ fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     };
     let (c, b) = (parts(candidate)?, parts(baseline)?);
     let total = |parts: [f64; 3]| parts.iter().sum::<f64>();
-    let busy = |run: &RunLevels, parts: [f64; 3]| total(parts) / 1e3 * run.rate() * 100.0;
+    let busy = |run: &RunLevels, parts: [f64; 3]| total(parts) / 1e3 * run.rate();
     let (c_busy, b_busy) = (busy(candidate, c), busy(baseline, b));
-    let share_of_time = if c_busy.max(b_busy) > 100.0 {
+    let share_of_time = if c_busy.max(b_busy) > 1.0 {
         "a write counts again for each flush that waited for it".to_owned()
     } else {
-        format!("{c_busy:.0} % of the time against {b_busy:.0} %")
+        format!("{} of the time against {}", units::percent(c_busy), units::percent(b_busy))
     };
     let [seek, rotation, transfer] = c;
     let [b_seek, b_rotation, b_transfer] = b;

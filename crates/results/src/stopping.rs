@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use nestor_statistics::sequential::{Decision, StopRule};
 use nestor_statistics::summary::CONFIDENCE;
 use nestor_statistics::{Ratio, paired_ratio_at};
+use nestor_text::units;
 use serde::{Deserialize, Serialize};
 
 use crate::Study;
@@ -206,11 +207,11 @@ impl Saving {
     /// comparisons`.
     pub fn in_words(&self) -> String {
         format!(
-            "the stopping rule would have needed {} of {} cells, {:.0} % of their time, and come to the same verdict in {} of \
+            "the stopping rule would have needed {} of {} cells, {} of their time, and come to the same verdict in {} of \
              {} comparisons",
             self.cells,
             self.all_cells,
-            if self.all_seconds > 0.0 { self.seconds / self.all_seconds * 100.0 } else { 0.0 },
+            units::percent(if self.all_seconds > 0.0 { self.seconds / self.all_seconds } else { 0.0 }),
             self.same,
             self.comparisons
         )

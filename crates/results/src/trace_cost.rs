@@ -67,14 +67,14 @@ impl CostPerOperation {
 impl TraceCost {
     /// `tracing cost 1.2 % of the throughput (95 % interval -0.4 % to 2.8 %, 3 pairs)`.
     pub fn in_words(&self) -> String {
-        let cost = |ratio: f64| (1.0 - ratio) * 100.0;
+        let cost = |ratio: f64| units::share(1.0 - ratio);
         let pairs = units::plural(self.ratio.pairs, "pair");
         let interval = match self.ratio.interval {
-            Some(i) => format!("95 % interval {:.1} % to {:.1} %, {pairs}", cost(i.high), cost(i.low)),
+            Some(i) => format!("95 % interval {} to {}, {pairs}", cost(i.high), cost(i.low)),
             None => format!("{pairs}, too few for an interval"),
         };
         let each = self.per_operation.map_or_else(String::new, CostPerOperation::in_words);
-        format!("tracing cost {:.1} % of the throughput ({interval}){each}", cost(self.ratio.value))
+        format!("tracing cost {} of the throughput ({interval}){each}", cost(self.ratio.value))
     }
 }
 

@@ -27,6 +27,11 @@ pub fn share(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A share of 0 to 1 as whole per cent: `95 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 /// Binary sizes: `512.0 MiB`, `8 KiB`, `512 B`.
 pub fn bytes(bytes: u64) -> String {
     in_binary_unit(bytes, |unit| unit == "KiB")

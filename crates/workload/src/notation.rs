@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use nestor_text::nearest;
+use nestor_text::units::listed;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::demand::Demand;
@@ -269,7 +270,7 @@ fn parse_option(
 
 /// `did you mean seq-write? it has seq-read, seq-write, …`.
 fn choices<'n>(written: &str, names: impl Iterator<Item = &'n str> + Clone, heading: &str) -> String {
-    let all = names.clone().collect::<Vec<_>>().join(", ");
+    let all = listed(names.clone());
     match nearest(written, names) {
         Some(name) => format!("did you mean {name}? {heading} {all}"),
         None => format!("{heading} {all}"),

@@ -10,6 +10,7 @@ mod paper;
 use std::fmt;
 
 use nestor_results::WrittenWorkload;
+use nestor_text::units;
 use serde::Serialize;
 
 pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};
@@ -175,7 +176,7 @@ impl What {
 
     /// In words.
     fn words(self) -> String {
-        let percent = |ratio: f64| format!("{:.0} %", (ratio - 1.0).abs() * 100.0);
+        let percent = |ratio: f64| units::percent((ratio - 1.0).abs());
         match self {
             Self::Faster(a, b, ratio) if ratio > 1.0 => {
                 format!("{a} is more than {} faster than {b}", percent(ratio))

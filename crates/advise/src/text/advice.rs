@@ -4,7 +4,7 @@ use super::{WIDTH, held_fixed, physical, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
 use nestor_results::WrittenStack;
 use nestor_text::Table;
-use nestor_text::units::{digits, listed, plural};
+use nestor_text::units::{self, digits, listed, plural};
 
 use crate::numbers::{change, change_of, interval};
 
@@ -168,7 +168,7 @@ fn effects(advice: &Advice) -> String {
         text.push_str(&wrapped(&format!("    {name:<15}"), &levels.join(", ")));
     }
     let spread = match fit.residual {
-        Some(share) => format!("the effects alone miss a run by {:.1} %", share * 100.0),
+        Some(share) => format!("the effects alone miss a run by {}", units::share(share)),
         None => "the effects needed every run, so there are no intervals".to_owned(),
     };
     let left_out = match fit.left_out {
@@ -186,9 +186,9 @@ fn effects(advice: &Advice) -> String {
     }
     if let Some(lack) = fit.lack_of_fit.filter(|lack| lack.probability < UNLIKELY) {
         let words = format!(
-            "less certain than it looks: the effects miss more than repeats differ ({:.1} %; p = {:.3}), so \
+            "less certain than it looks: the effects miss more than repeats differ ({}; p = {:.3}), so \
              some factors interact and predictions may be off",
-            lack.between_repeats * 100.0,
+            units::share(lack.between_repeats),
             lack.probability
         );
         text.push_str(&wrapped("    ", &words));

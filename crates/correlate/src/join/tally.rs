@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_text::units;
 use nestor_trace::Operation;
 
 use super::active::{Active, Actives};
@@ -162,9 +163,9 @@ impl Tally {
             if share > SHARE_OF_A_CACHE || side == 1 && late > 0 {
                 self.join.absorbed += without;
                 remarks.push(format!(
-                    "{names}: {:.1} % of the {what} have no request below; a cache between presumably \
+                    "{names}: {} of the {what} have no request below; a cache between presumably \
                      answered them",
-                    100.0 * share
+                    units::share(share)
                 ));
             } else {
                 self.join.unmatched_above += without;

@@ -1,6 +1,7 @@
 //! The hypervisor's processor sets the pace.
 
 use nestor_stack::MachineName;
+use nestor_text::units;
 
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
@@ -28,9 +29,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = left.claim_all(Part::Idle);
     let words = format!(
-        "the processors of the {machine} are busy {:.0} % of the time and the medium only {:.0} %",
-        busy * 100.0,
-        100.0 * (1.0 - case.here.part_ns(Part::Idle) / case.here.time_per_operation_ns().max(1.0))
+        "the processors of the {machine} are busy {} of the time and the medium only {}",
+        units::percent(*busy),
+        units::percent(1.0 - case.here.part_ns(Part::Idle) / case.here.time_per_operation_ns().max(1.0))
     );
     let mut found = finding(MechanismName::CpuBound, &machine.to_string(), effect, words);
     found.numbers = vec![

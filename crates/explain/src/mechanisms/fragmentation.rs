@@ -1,5 +1,7 @@
 //! The image file lies in pieces.
 
+use nestor_text::units;
+
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
@@ -29,10 +31,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = left.claim(Part::Data, left.part(Part::Data).max(0.0));
     let words = format!(
-        "the image file has {:.0} fragments: {:.0} % of the requests at the medium jump where the guest's \
+        "the image file has {:.0} fragments: {} of the requests at the medium jump where the guest's \
          do not",
         pieces(case.here),
-        scattered(case.here) * 100.0
+        units::percent(scattered(case.here))
     );
     let layer = case.here.edges.iter().find(|edge| edge.role.is_image());
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());

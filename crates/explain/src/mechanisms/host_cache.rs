@@ -1,5 +1,7 @@
 //! A cache of the host answers reads or keeps writes.
 
+use nestor_text::units;
+
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
@@ -35,8 +37,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     // Without a baseline there is no time that was saved, only time that was not spent.
     let effect = if case.baseline.is_some() { saved } else { 0.0 };
     let words = format!(
-        "{:.0} % of the bytes came from a cache of the host, or stayed in it, and never reached the medium",
-        kept(case.here) * 100.0
+        "{} of the bytes came from a cache of the host, or stayed in it, and never reached the medium",
+        units::percent(kept(case.here))
     );
     let caches = |edge: &&Edge| edge.role.is_image() || edge.role.is_host_file_system();
     let layer = case.here.edges.iter().rev().find(caches);

@@ -1,5 +1,7 @@
 //! Neighbouring requests are merged, or are not.
 
+use nestor_text::units;
+
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
@@ -58,11 +60,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = [Part::Data, Part::Idle].map(|part| left.claim_all(part)).iter().sum();
     let words = format!(
-        "{:.0} % of the requests are merged at {}, against {:.0} % in the baseline; a request at the medium \
+        "{} of the requests are merged at {}, against {} in the baseline; a request at the medium \
          has {:.0} KiB instead of {:.0}",
-        merged(edge) * 100.0,
+        units::percent(merged(edge)),
         edge.layer,
-        (merged(edge) - difference) * 100.0,
+        units::percent(merged(edge) - difference),
         size(case.here) / 1024.0,
         size(baseline) / 1024.0
     );

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::sources::MIRROR_VARIABLE;
 use nestor_ownership::Distrust;
+use nestor_text::units;
 
 /// Why the lab image is not available.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +86,7 @@ pub enum LabImageError {
     #[error(
         "an ordinary user's build needs a directory that every user may enter, with {needed_mib} MiB free; none of \
          {} qualifies; set TMPDIR to such a directory",
-        .tried.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
+        units::listed(.tried.iter().map(|d| d.display()))
     )]
     NoWorkDirectory {
         /// The directories that were looked at.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
+use nestor_report::units;
 use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
     run_text, runs_text, study_text,
@@ -65,7 +66,7 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
         let known = if known.is_empty() {
             "it has no studies yet".to_owned()
         } else {
-            format!("it has: {}", known.into_iter().collect::<Vec<_>>().join(", "))
+            format!("it has: {}", units::listed(known))
         };
         bail!("there is no study `{name}` in {}; {known}", store.path().display());
     };

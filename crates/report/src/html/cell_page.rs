@@ -313,7 +313,7 @@ fn typeset_sentence(text: &str) -> String {
     let whole = |part: &str| {
         if part.chars().count() <= FITS { part.replace(' ', "\u{a0}") } else { part.to_owned() }
     };
-    text.split(", ").map(whole).collect::<Vec<_>>().join(", ")
+    units::listed(text.split(", ").map(whole))
 }
 
 fn disk(row: &LayerRow) -> Option<DiskPage> {
@@ -327,7 +327,7 @@ fn disk(row: &LayerRow) -> Option<DiskPage> {
 
 fn machines(run: &RunView) -> Vec<MachinePage> {
     let busy = |label: &MachineName| {
-        run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0))
+        run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, busy)| units::percent(*busy))
     };
     let page = |m: &nestor_results::MachineRecord| {
         let (label, words) = machine_words(m);

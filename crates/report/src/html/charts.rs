@@ -64,7 +64,7 @@ fn bar_chart(bars: &Bars, what: &str, size: Size) -> String {
     let thickness = (step * 0.86).min(26.0);
     let said = bars.shares.iter().zip(&bars.labels).filter(|(share, _)| **share >= WORTH_SAYING);
     let said: Vec<String> =
-        said.map(|(share, label)| format!("from {label} {:.1} %", share * 100.0)).collect();
+        said.map(|(share, label)| format!("from {label} {}", units::share(*share))).collect();
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\"><title>{what}: {}</title><path d=\"",
         height + 16.0,
@@ -113,7 +113,7 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
     let mut x = 0.0;
     for (name, share) in parts {
         let width = share * WIDTH;
-        let label = format!("{name} {:.0} %", share * 100.0);
+        let label = format!("{name} {}", units::percent(share));
         let _ = write!(
             svg,
             "<g class=\"{name}\"><rect x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"34\"><title>{label}</title></rect>"

@@ -88,7 +88,7 @@ impl FindingsPage {
             compared,
             findings: explanation.findings.iter().map(|finding| page(finding, compared)).collect(),
             unexplained: if unexplained >= 0.01 && !noise {
-                typeset(&format!("{:.0} %", unexplained * 100.0))
+                typeset(&units::percent(unexplained))
             } else {
                 String::new()
             },
@@ -130,7 +130,7 @@ fn page(finding: &Finding, compared: bool) -> FindingPage {
         mechanism: finding.mechanism.name(),
         layer: finding.layer.clone(),
         words: finding.words.clone(),
-        share: typeset(&format!("{:.0} %", finding.share * 100.0)),
+        share: typeset(&units::percent(finding.share)),
         direction,
         direction_words,
         bar: (finding.share.abs() * 100.0).clamp(0.0, 100.0),

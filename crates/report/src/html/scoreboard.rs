@@ -104,7 +104,7 @@ fn run_words(runs: &[i64]) -> String {
         1 => format!("{first}, {last}"),
         _ => format!("{first} to {last}"),
     });
-    words.collect::<Vec<_>>().join(", ")
+    units::listed(words)
 }
 
 fn claim(result: &ClaimResult) -> ClaimPage {

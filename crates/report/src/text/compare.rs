@@ -58,7 +58,7 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
 
 /// One mechanism a line, with its part of the difference.
 fn why_lines(explanation: &Explanation, style: Style) -> Vec<String> {
-    let part = |share: f64, sign: &str| format!("{sign}{:.0} %", share * 100.0);
+    let part = |share: f64, sign: &str| format!("{sign}{}", units::percent(share));
     let mut lines = Vec::new();
     let mut say = |part: &str, words: &str| {
         let title = if lines.is_empty() { "why" } else { "" };
@@ -204,20 +204,19 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
     };
     let median =
         |l: Option<nestor_statistics::LatencySummary>| l.map(|l| units::duration_ns(l.p50_ns as f64));
-    let per_cent = |share: f64| format!("{:.0} %", share * 100.0);
     row("bytes per byte of the application", &|l| l.times_application.map(|t| format!("{t:.2}")));
     row("requests", &|l| l.requests.map(units::count));
     row("bytes per request", &|l| {
         let (bytes, requests) = (l.bytes?, l.requests.filter(|r| *r > 0)?);
         Some(units::bytes(bytes / requests))
     });
-    row("sequential", &|l| l.sequential_share.map(per_cent));
+    row("sequential", &|l| l.sequential_share.map(units::percent));
     row("flushes", &|l| Some(units::count(l.flushes)));
     row("queue, median", &|l| median(l.queue));
     row("service, median", &|l| median(l.service));
-    row("service: seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
-    row("service: rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
-    row("service: transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
+    row("service: seek", &|l| l.service_shares.map(|s| units::percent(s.seek)));
+    row("service: rotation", &|l| l.service_shares.map(|s| units::percent(s.rotation)));
+    row("service: transfer", &|l| l.service_shares.map(|s| units::percent(s.transfer)));
     table.lines()
 }
 

@@ -213,7 +213,7 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
         .iter()
         .map(|m| {
             let busy = view.cpu_busy.iter().find(|(label, _)| *label == m.label);
-            let busy = busy.map(|(_, b)| format!(", {:.0} % busy", b * 100.0)).unwrap_or_default();
+            let busy = busy.map(|(_, b)| format!(", {} busy", units::percent(*b))).unwrap_or_default();
             let memory = units::bytes(m.memory_bytes);
             format!("{} Linux {}, {} x CPU ({}){busy}, {memory}", m.label, m.kernel, m.cpus, m.accelerator)
         })

@@ -273,9 +273,9 @@ impl LayerRow {
             ];
             // Less than half a per cent would print as none.
             let worth_saying = named.iter().filter(|(_, share)| *share >= 0.005);
-            parts.extend(worth_saying.map(|(name, share)| format!("{name} {:.0} %", share * 100.0)));
+            parts.extend(worth_saying.map(|(name, share)| format!("{name} {}", units::percent(*share))));
         } else if let Some(share) = self.sequential_share {
-            parts.push(format!("{:.0} % sequential", share * 100.0));
+            parts.push(format!("{} sequential", units::percent(share)));
         }
         if self.flushes > 0 {
             parts.push(units::plural_u64(self.flushes, "flush", "flushes"));

@@ -9,6 +9,7 @@ mod expected;
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::MachineName;
 use nestor_statistics::steady;
+use nestor_text::units;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 use nestor_workload::Direction;
@@ -103,14 +104,14 @@ fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
         }
         let share = |m: &LayerMetrics| metrics_of(m, direction).issued_bytes as f64 / bytes as f64;
         if let Some((layer, metrics)) = below.iter().find(|(_, m)| share(m) < CACHED_BELOW) {
-            let percent = share(metrics) * 100.0;
+            let part = units::percent(share(metrics));
             let volume = bytes as f64 / f64::from(1 << 20);
             let (verb_past, verb) = match direction {
                 Direction::Read => ("read", "was read"),
                 Direction::Write => ("wrote", "was written"),
             };
             let reason = format!(
-                "of {volume:.1} MiB that the application {verb_past}, {percent:.0} % {verb} below {layer} ({role}) in the {machine}: \
+                "of {volume:.1} MiB that the application {verb_past}, {part} {verb} below {layer} ({role}) in the {machine}: \
                  the rest stayed in memory at or above it",
                 layer = layer.layer,
                 role = layer.role,
@@ -176,9 +177,9 @@ fn not_steady(measured: &Measured) -> Option<Mark> {
     let found = steady::steady_state(&rounds)?;
     (!found.steady).then(|| Mark::NotSteady {
         reason: format!(
-            "over {} rounds of {round} s throughput ranged over {:.0} % of its mean (20 % allowed) and drifted by {:+.0} % (10 % allowed)",
+            "over {} rounds of {round} s throughput ranged over {} of its mean (20 % allowed) and drifted by {:+.0} % (10 % allowed)",
             steady::ROUNDS,
-            found.range * 100.0,
+            units::percent(found.range),
             found.slope * 100.0
         ),
     })

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_statistics::Ratio;
+use nestor_text::units::listed;
 
 use super::draw::figures_by;
 use super::evidence::Evidence;
@@ -245,7 +246,7 @@ fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> rusqlite::
             count += 1;
         }
     }
-    let modes = modes.into_iter().collect::<Vec<_>>().join(", ");
+    let modes = listed(modes);
     Ok((count > 0)
         .then(|| format!("the two sides were traced differently ({modes}) in {count} of {compared} pairs")))
 }

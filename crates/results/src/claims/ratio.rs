@@ -6,6 +6,7 @@ use nestor_statistics::{
     GroupSample, Interval, Ratio, Variation, equivalence, mean_at, paired_ratio_at, unpaired_ratio_at,
     variation_between, variation_difference,
 };
+use nestor_text::units::share;
 
 use super::judge::{EvidencePair, Judgement, SharedBaselines};
 use super::kept::{MOST_PARTS, check_count, told};
@@ -155,8 +156,8 @@ fn beyond_chance(part: Judgement, rows: &Found, rule: Rule, parts: usize) -> Res
         return Ok(part);
     }
     let reason = format!(
-        "contradicted by itself, but one of {parts} parts may be by chance: at {:.1} % it is undecided; {}",
-        confidence * 100.0,
+        "contradicted by itself, but one of {parts} parts may be by chance: at {} it is undecided; {}",
+        share(confidence),
         part.reason
     );
     Ok(Judgement { verdict: Verdict::Undecided, reason, ..part })

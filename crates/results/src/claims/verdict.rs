@@ -15,6 +15,7 @@
 
 use nestor_statistics::equivalence::MARGIN;
 use nestor_statistics::{Interval, Ratio, equivalent_by_interval};
+use nestor_text::units::percent;
 
 use super::{Expected, Verdict};
 
@@ -103,7 +104,6 @@ fn towards(interval: Interval, is_decrease: bool) -> Interval {
 
 /// `effect` and `band` are distances in the published direction.
 fn of_change(effect: Interval, band: Interval, matters: f64) -> (Verdict, String) {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     if effect.high < 0.0 {
         return (Verdict::Contradicted, "the interval has the other sign".to_owned());
     }
@@ -141,7 +141,7 @@ fn of_change(effect: Interval, band: Interval, matters: f64) -> (Verdict, String
 
 /// `effect` is the distance in the claimed direction.
 fn of_direction(effect: Interval, direction: &str, matters: f64) -> (Verdict, String) {
-    let enough = format!("{:.0} % {direction}", matters * 100.0);
+    let enough = format!("{} {direction}", percent(matters));
     if effect.low >= matters {
         (Verdict::Reproduced, format!("the interval says at least {enough}"))
     } else if effect.high < 0.0 {
@@ -156,26 +156,26 @@ fn of_direction(effect: Interval, direction: &str, matters: f64) -> (Verdict, St
 }
 
 fn of_likeness(interval: Interval, equivalent: bool, margin: f64) -> (Verdict, String) {
-    let percent = margin * 100.0;
+    let margin_words = percent(margin);
     if equivalent {
-        return (Verdict::Reproduced, format!("equal within {percent:.0} % (two one-sided tests)"));
+        return (Verdict::Reproduced, format!("equal within {margin_words} (two one-sided tests)"));
     }
     if interval.low > 1.0 + margin || interval.high < 1.0 / (1.0 + margin) {
-        return (Verdict::Contradicted, format!("the interval excludes a difference below {percent:.0} %"));
+        return (Verdict::Contradicted, format!("the interval excludes a difference below {margin_words}"));
     }
-    (Verdict::Undecided, format!("a difference below {percent:.0} % is possible, but not shown"))
+    (Verdict::Undecided, format!("a difference below {margin_words} is possible, but not shown"))
 }
 
 /// Only the lower of the two one-sided equivalence tests: an increase does not speak against the claim.
 fn of_no_loss(interval: Interval, equivalent: bool, margin: f64) -> (Verdict, String) {
-    let (least, percent) = (1.0 / (1.0 + margin), margin * 100.0);
+    let (least, margin_words) = (1.0 / (1.0 + margin), percent(margin));
     if equivalent || interval.low > least {
-        return (Verdict::Reproduced, format!("the interval excludes a loss of more than {percent:.0} %"));
+        return (Verdict::Reproduced, format!("the interval excludes a loss of more than {margin_words}"));
     }
     if interval.high < least {
-        return (Verdict::Contradicted, format!("the interval says a loss of more than {percent:.0} %"));
+        return (Verdict::Contradicted, format!("the interval says a loss of more than {margin_words}"));
     }
-    (Verdict::Undecided, format!("a loss of more than {percent:.0} % is possible, but not shown"))
+    (Verdict::Undecided, format!("a loss of more than {margin_words} is possible, but not shown"))
 }
 
 #[cfg(test)]

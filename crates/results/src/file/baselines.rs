@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use nestor_stack::Stack;
 use nestor_text::nearest;
+use nestor_text::units::listed;
 
 use super::{Reader, Value};
 use crate::complaint::Complaint;
@@ -91,10 +92,7 @@ impl<'a> Reader<'a> {
             return Err(self
                 .source
                 .complain(value.span(), format!("{other} is not a baseline of this study"))
-                .help(format!(
-                    "its baselines are {}",
-                    baselines.into_iter().collect::<Vec<_>>().join(", ")
-                )));
+                .help(format!("its baselines are {}", listed(baselines))));
         }
         study.sentinels = Some(true);
         study.sentinel_stacks = named.into_iter().collect();

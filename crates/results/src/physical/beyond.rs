@@ -3,6 +3,7 @@
 //! A modelled disk reports which reads its own cache answered, so every read of it is judged. Of a user's disk, only
 //! reads at random places are judged, less as many as its cache may have answered.
 
+use nestor_text::units;
 use nestor_workload::{Direction, OperationResult};
 
 use super::{Run, TOLERANCE};
@@ -80,9 +81,9 @@ impl Run<'_> {
         let spared = sought.said_by_disk && sought.reads_per_s > most * (1.0 + TOLERANCE);
         spared.then(|| {
             format!(
-                "{:.0} reads/s are more than its arm can do ({most:.0} at best), but {:.0} % were in its own cache or sequential",
+                "{:.0} reads/s are more than its arm can do ({most:.0} at best), but {} were in its own cache or sequential",
                 sought.reads_per_s,
-                (1.0 - sought.share) * 100.0
+                units::percent(1.0 - sought.share)
             )
         })
     }

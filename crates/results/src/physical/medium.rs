@@ -2,6 +2,7 @@
 
 use nestor_disk::{HddProfile, Medium, Profile};
 use nestor_stack::{DeviceKind, LayerDefinition, MediumClass, MediumKind, Stack};
+use nestor_text::units;
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::limits::Limits;
@@ -132,14 +133,14 @@ impl<'a> MediumFacts<'a> {
             words += &format!(" that does {random:.0} random reads a second one at a time");
         }
         if let Some(sequential) = metrics.sequential_share {
-            words += &format!(", {:.0} % sequential", sequential * 100.0);
+            words += &format!(", {} sequential", units::percent(sequential));
         }
         if let Some(service) = metrics.service.filter(|s| s.cache_hits > 0 && metrics.issued() > 0) {
             let share = (service.cache_hits as f64 / metrics.issued() as f64).min(1.0);
-            words += &format!(", {:.0} % in its own cache", share * 100.0);
+            words += &format!(", {} in its own cache", units::percent(share));
         }
         if let Some(busy) = self.busy_share() {
-            words += &format!(", arm and platters busy {:.0} %", busy * 100.0);
+            words += &format!(", arm and platters busy {}", units::percent(busy));
         }
         words
     }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use nestor_text::units::listed;
+
 use super::{Reader, Result};
 use crate::error::{Fault, Problem};
 use crate::syntax::{Attribute, Local, RandomSyntax, Table};
@@ -162,5 +164,5 @@ impl Reader<'_> {
 }
 
 fn list(context: Context) -> String {
-    context.attributes().collect::<Vec<_>>().join(", ")
+    listed(context.attributes())
 }

@@ -7,7 +7,7 @@ use nestor_advise::Unit;
 use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, LoadMatrix, load_matrix};
-use nestor_report::units::{digits, share};
+use nestor_report::units::{digits, percent, share};
 use nestor_results::{Known, KnownPlace};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
@@ -140,13 +140,13 @@ fn cells_text(cells: &[MatrixCell], unit: Unit) -> String {
 /// What completing from a part missed, and what the null models did.
 fn score_text(score: CompletionScore) -> String {
     format!(
-        "\n{} of the known cells predict the others with a median error of {} (90th percentile {}), {:.0} % \
+        "\n{} of the known cells predict the others with a median error of {} (90th percentile {}), {} \
          within their intervals\n  \
          for scale: mean of the row x mean of the column {}, mean of all {} (medians of the same cells)\n",
         score.from,
         share(score.median),
         share(score.p90),
-        score.coverage * 100.0,
+        percent(score.coverage),
         share(score.nulls.row_by_column),
         share(score.nulls.mean_of_all)
     )

@@ -3,7 +3,7 @@
 use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::residual::LayerResidual;
 use nestor_predict::{Answer, Missing, nulls};
-use nestor_report::units::{digits, listed, signed};
+use nestor_report::units::{digits, listed, percent, signed};
 
 use super::Predicted;
 use super::question::Load;
@@ -66,15 +66,15 @@ fn methods_line(answer: &Answer, short: &dyn Fn(f64) -> String) -> String {
     if let Some(trusted) =
         answer.methods.iter().filter(|m| m.weight > 0.0).max_by(|a, b| a.weight.total_cmp(&b.weight))
     {
-        let off = trusted.deviation.unwrap_or_default() * 100.0;
+        let off = percent(trusted.deviation.unwrap_or_default());
         let why = match trusted.truths {
-            _ if is_self_calibrated(trusted.method) => format!("off by {off:.0} % for hidden stacks"),
+            _ if is_self_calibrated(trusted.method) => format!("off by {off} for hidden stacks"),
             truths if truths >= FEWEST_TRUTHS => {
-                format!("off by {off:.0} % for {truths} known answers")
+                format!("off by {off} for {truths} known answers")
             }
-            _ => format!("assumed off by {off:.0} %: too few answers are known"),
+            _ => format!("assumed off by {off}: too few answers are known"),
         };
-        text += &format!("     trusted: {} ({:.0} %; {why})", trusted.method, trusted.weight * 100.0);
+        text += &format!("     trusted: {} ({}; {why})", trusted.method, percent(trusted.weight));
     }
     text.push('\n');
     text

@@ -8,7 +8,7 @@ use nestor_predict::methods::measure_many;
 use nestor_predict::{
     ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, load_matrix, validate,
 };
-use nestor_report::units::{share, signed};
+use nestor_report::units::{percent, share, signed};
 use nestor_results::{Known, KnownPlace};
 use serde::Serialize;
 
@@ -100,9 +100,9 @@ fn print_text(all: &All) {
     outln!("{} cells from {} in the store", all.cells, all.place.in_words());
     match all.noise {
         Some((noise, cells)) => outln!(
-            "half of the runs of a cell are more than {:.1} % off its mean ({cells} cells with several \
+            "half of the runs of a cell are more than {} off its mean ({cells} cells with several \
              runs); no prediction of a run can be better",
-            noise * 100.0
+            share(noise)
         ),
         None => outln!("no cell was run twice, so the measurement error is not known"),
     }
@@ -155,8 +155,8 @@ fn terms(validation: &Validation, aims: &[Aim]) -> String {
     let is_missed = aims.iter().any(|aim| aim.missed_by.is_some());
     let line = |term: &TermError| {
         format!(
-            "    {:.0} % {} (off by {} in the median of {} cells)\n",
-            term.share * 100.0,
+            "    {} {} (off by {} in the median of {} cells)\n",
+            percent(term.share),
             term.term,
             share(term.median),
             term.cells

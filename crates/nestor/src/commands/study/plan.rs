@@ -151,9 +151,8 @@ fn time_rests_on(effort: &StudyEffort) -> String {
 fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let effort = view.effort;
     let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
-    let share = |e: &nestor_results::Effort| {
-        format!("{:.0} %", if e.seconds > 0.0 { e.load_s / e.seconds * 100.0 } else { 0.0 })
-    };
+    let share =
+        |e: &nestor_results::Effort| units::percent(if e.seconds > 0.0 { e.load_s / e.seconds } else { 0.0 });
     let wall = |e: &nestor_results::Effort| words(e.wall_s(view.side_by_side));
     let mut rows = vec![
         ["cells".to_owned(), effort.least.cells.to_string(), effort.most.cells.to_string()],

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use nestor_report::units;
 use nestor_results::{Store, Study, StudyRecord, Written};
 
 use crate::arguments::{LabArguments, StudyHow};
@@ -33,7 +34,7 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     }
     let not_noted = Study { files: BTreeMap::new(), ..study.clone() };
     if not_noted.has_files_not_noted() && store.study(&not_noted.hash(ground))?.is_some() {
-        let files = study.files.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let files = units::listed(study.files.keys());
         errln!(
             "note: an earlier version began this study and did not record the contents of {files}: whether \
              they have changed since is not known"

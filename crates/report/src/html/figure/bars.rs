@@ -6,6 +6,7 @@ use super::scale::Scale;
 use super::{
     Anchor, LETTER, SMALL, Svg, class, distinct, fitted, interval, legend, number, typeset, x_words, y_label,
 };
+use crate::units;
 
 const LEFT: f64 = 56.0;
 const TALL: f64 = 180.0;
@@ -64,8 +65,7 @@ fn one(
 ) {
     let (zero, end) = (scale.at(0.0), scale.at(row.y));
     let range = interval(row).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
-    let name =
-        [row.series.as_str(), words].into_iter().filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ");
+    let name = units::listed([row.series.as_str(), words].into_iter().filter(|n| !n.is_empty()));
     svg.titled("bar", &format!("{name}: {}{}", number(row.y), range.unwrap_or_default()), |svg| {
         svg.rect(&class(series), x + 0.5, zero.min(end), bar - 1.0, (zero - end).abs().max(0.6));
         if let Some((low, high)) = interval(row) {

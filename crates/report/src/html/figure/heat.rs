@@ -83,7 +83,7 @@ fn spoken(row: &FigureRow, words: &str) -> String {
 fn detail(row: &FigureRow) -> String {
     let range = interval(row).map(|(low, high)| format!("{}\u{2013}{}", number(low), number(high)));
     let n = row.n.map(|n| format!("n {n}"));
-    range.into_iter().chain(n).collect::<Vec<_>>().join(", ")
+    units::listed(range.into_iter().chain(n))
 }
 
 /// Whether more than half of the runs behind a value have a mark.

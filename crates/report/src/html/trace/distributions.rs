@@ -66,7 +66,7 @@ impl SizeAxis {
                 svg.rect("plain", x + step * 0.08, base - tall, step * 0.84, tall);
                 // Only what stands out is labelled; the rest is a look away.
                 if *share >= 0.1 && step >= 34.0 {
-                    let label = typeset(&format!("{:.0} %", share * 100.0));
+                    let label = typeset(&units::percent(*share));
                     svg.text("tick", x + step / 2.0, base - tall - 3.0, Anchor::Middle, &label);
                 }
             });
@@ -176,8 +176,8 @@ impl SeekPlane {
     fn curve(&self, svg: &mut Svg, index: usize, (names, points): &SeekCurve) {
         let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
         let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);
-        let half = if median > 0.0 { format!(", half within {}", percent(median)) } else { String::new() };
-        let words = format!("{names}: {:.0} % without a seek{half}", without * 100.0);
+        let half = if median > 0.0 { format!(", half within {}", of_range(median)) } else { String::new() };
+        let words = format!("{names}: {} without a seek{half}", units::percent(without));
         let class = format!("line dash-{}", index % DASHES);
         let y = 12.0 + index as f64 * 18.0;
         let mut data = String::new();
@@ -202,7 +202,7 @@ fn alike(a: &[(f64, f64)], b: &[(f64, f64)]) -> bool {
 }
 
 /// A share of a range, with as many digits as it deserves.
-fn percent(share: f64) -> String {
+fn of_range(share: f64) -> String {
     match share * 100.0 {
         p if p <= 0.0 => "0 %".to_owned(),
         p if p < 0.01 => "0.01 %".to_owned(),

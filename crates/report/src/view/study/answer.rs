@@ -67,7 +67,7 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     let (slower, faster) = (told(true), told(false));
     let equal = compared.iter().filter(|(_, r)| equal_within_percent(r).is_some()).count();
     let open = compared.len() - slower - faster - equal - without_interval;
-    let equal_words = format!("equal within {:.0} %", MARGIN * 100.0);
+    let equal_words = format!("equal within {}", units::percent(MARGIN));
     let mut parts = Vec::new();
     for (number, words) in [
         (slower, "slower"),

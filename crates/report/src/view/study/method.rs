@@ -52,12 +52,12 @@ fn stopping_words(rule: &StopRule, confidence: f64, stopping: &[StoppedCompariso
     ];
     let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
     format!(
-        "a comparison ends when it is known to ±{:.0} %, or when it is faster or slower by over {:.0} %; intervals are of \
-         {:.2} %, so that all looks together are wrong in at most {:.0} %; looks at {} pairs: {}",
-        rule.half_width * 100.0,
-        rule.threshold * 100.0,
+        "a comparison ends when it is known to ±{}, or when it is faster or slower by over {}; intervals are of \
+         {:.2} %, so that all looks together are wrong in at most {}; looks at {} pairs: {}",
+        units::percent(rule.half_width),
+        units::percent(rule.threshold),
         confidence * 100.0,
-        (1.0 - rule.confidence) * 100.0,
+        units::percent(1.0 - rule.confidence),
         units::listed(&rule.looks),
         units::listed(counts)
     )

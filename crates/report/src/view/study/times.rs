@@ -12,9 +12,9 @@ pub(super) fn time_words(times: &StudyTimes, sessions: &[SessionRecord]) -> Opti
     if times.cells_s <= 0.0 {
         return None;
     }
-    let share = times.load_s / times.cells_s * 100.0;
+    let share = units::percent(times.load_s / times.cells_s);
     let measured = format!(
-        "measuring took {share:.0} % of the cells' time: {} of {}",
+        "measuring took {share} of the cells' time: {} of {}",
         words(times.load_s),
         words(times.cells_s)
     );

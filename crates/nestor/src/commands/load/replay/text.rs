@@ -1,7 +1,7 @@
 //! What a replay's report says, for people.
 
 use nestor_replay::{Amount, Class, Depth, Fit, ReplayReport, Speed, TargetKind};
-use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64};
+use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 
 use crate::output::table;
@@ -92,7 +92,7 @@ fn warnings(report: &ReplayReport) -> Vec<String> {
     };
     say(
         report.speed != Speed::Max && kept < RATE_KEPT,
-        format!("only {:.1} % of the rate was achieved", kept * 100.0),
+        format!("only {} of the rate was achieved", share(kept)),
     );
     say(
         report.held_back > 0 && report.speed != Speed::Max,
