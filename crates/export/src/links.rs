@@ -1,6 +1,6 @@
 //! Who caused whom.
 
-use nestor_correlate::{Correlation, LevelIndex, Node, Origin};
+use nestor_correlate::{LevelIndex, Origin};
 
 /// Origins and parents of requests: one entry for each request of which something is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,31 +25,6 @@ struct Entry {
 }
 
 impl Links {
-    /// The links that a correlation's sampled trees hold: few, but from top to bottom.
-    pub fn of_samples(correlation: &Correlation) -> Self {
-        fn visit(node: &Node, parent: Option<u64>, found: &mut Vec<(LevelIndex, u64, Origin, Option<u64>)>) {
-            found.push((node.level, node.request.id, node.origin, parent));
-            for child in &node.children {
-                visit(child, Some(node.request.id), found);
-            }
-        }
-        let mut found = Vec::new();
-        // A root has a parent only if it is not of the topmost level, and then the parent is not recorded.
-        for tree in &correlation.trees {
-            tree.root.children.iter().for_each(|child| visit(child, Some(tree.root.request.id), &mut found));
-        }
-        found.sort_unstable_by_key(|(level, request, _, parent)| (*level, *request, *parent));
-        found.dedup();
-        let mut links = Self::default();
-        for same in found.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            let (level, request, origin, _) = same[0];
-            let parents: Vec<u64> = same.iter().filter_map(|(_, _, _, parent)| *parent).collect();
-            links.add(level, request, origin, &parents);
-        }
-        links.sort();
-        links
-    }
-
     /// Adds what is known of a request. Nothing is to be added twice for one request; call [`Self::sort`] after the last.
     pub fn add(&mut self, level: LevelIndex, request: u64, origin: Origin, parents: &[u64]) {
         let level = level.position();

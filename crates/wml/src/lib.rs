@@ -21,7 +21,6 @@ pub use plan::{
     Action, FileSet, FileSetKind, Flowop, FlowopKind, MultiClient, Process, QuitMode, RandomVariable, Run,
     RunTime, Script, Span, Thread, Value, Warning,
 };
-pub use vocabulary::{attribute_names, flowop_names};
 
 use std::borrow::Cow;
 

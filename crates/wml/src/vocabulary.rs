@@ -196,19 +196,8 @@ pub(crate) fn flowop(word: &str) -> Option<FlowopKind> {
 }
 
 /// The names of the built-in flowops.
-pub fn flowop_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn flowop_names() -> impl Iterator<Item = &'static str> {
     FLOWOPS.iter().map(|(name, _)| *name)
-}
-
-/// The names of all attributes, each once.
-pub fn attribute_names() -> Vec<&'static str> {
-    use Context::{CVar, EventGen, FileSet, Flowop, Multi, Process, RandVar, Thread};
-    let all = [FileSet, Process, Thread, Flowop, RandVar, CVar, EventGen, Multi];
-    let mut names: Vec<_> = all.iter().flat_map(|context| context.attributes()).collect();
-    names.extend(["filesize", "filesetname"]);
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 /// `did you mean …?`, or else the list of what there is.

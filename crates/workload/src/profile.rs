@@ -274,11 +274,6 @@ impl Profile {
     pub fn model_workers(&self) -> u32 {
         self.concurrency.workers.min(MOST_WORKERS)
     }
-
-    /// How many seconds one worker's request and what follows take: the reference of the transaction model.
-    pub fn transaction_s(&self) -> f64 {
-        f64::from(self.concurrency.workers) / self.rates.requests_per_s
-    }
 }
 
 fn ensure(field: &'static str, found: f64, wanted: &'static str, holds: bool) -> Result<(), ProfileError> {
@@ -335,7 +330,6 @@ mod tests {
             "iometer:mail:bs=10752:read=64:random=100:workers=50:think=50:size=536870912:operations=31680"
         );
         assert!(crate::Workload::parse(&workload).is_ok());
-        assert!((mail().transaction_s() - 0.06313).abs() < 1e-5);
     }
 
     #[test]

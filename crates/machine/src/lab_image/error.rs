@@ -140,11 +140,6 @@ pub enum LabImageError {
         /// The file.
         path: PathBuf,
     },
-    /// No home directory to keep the image in.
-    #[error(
-        "the lab image has no directory: none of NESTOR_CACHE, XDG_CACHE_HOME and HOME is set; set NESTOR_CACHE"
-    )]
-    NoCacheDirectory,
     /// The caller asked to stop.
     #[error("the build of the lab image was interrupted; the packages fetched so far are kept")]
     Interrupted,

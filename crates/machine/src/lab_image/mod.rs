@@ -28,7 +28,6 @@ mod tool;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -93,27 +92,12 @@ pub struct LabManifest {
 
 /// How to come to a lab image.
 pub struct EnsureOptions<'a> {
-    /// Where images and packages are kept; see [`default_cache_directory`].
+    /// Where images and packages are kept.
     pub cache_directory: PathBuf,
     /// Receives the progress of a build; never called if the image exists.
     pub progress: &'a dyn Fn(LabProgress),
     /// Set by the caller, for example in a signal's handler, to end a build within seconds and without a trace.
     pub interrupted: &'a AtomicBool,
-}
-
-/// `$NESTOR_CACHE`, else `$XDG_CACHE_HOME/nestor`, else `~/.cache/nestor`.
-///
-/// # Errors
-/// If none of the three variables is set.
-pub fn default_cache_directory() -> Result<PathBuf, LabImageError> {
-    cache_directory_from(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
-}
-
-fn cache_directory_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, LabImageError> {
-    variable("NESTOR_CACHE")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|directory| directory.join("nestor")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache/nestor")))
-        .ok_or(LabImageError::NoCacheDirectory)
 }
 
 /// The image of the recipe this program was compiled with, if it has been built already.

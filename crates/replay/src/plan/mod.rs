@@ -16,12 +16,10 @@ pub use read::{read_plan, read_trace};
 
 use std::fmt;
 
-use nestor_statistics::LatencyHistogram;
 use nestor_trace::Operation;
 use nestor_trace::event::{Device, Flags, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
-use crate::class::{Class, Classes};
 use crate::error::ReplayError;
 use crate::order::{Depth, Span, depth};
 use crate::speed::Speed;
@@ -290,16 +288,5 @@ impl ReplayPlan {
             r.completed_ns.map(|completed_ns| Span { from_ns: r.time_ns, to_ns: completed_ns })
         }));
         s
-    }
-
-    /// How long requests took in the trace, by class.
-    pub fn original_latencies(&self) -> Classes<LatencyHistogram> {
-        let mut latencies = Classes::<LatencyHistogram>::default();
-        for request in &self.requests {
-            if let Some(latency_ns) = request.original_latency_ns() {
-                latencies.get_mut(Class::of(request.operation)).record_ns(latency_ns);
-            }
-        }
-        latencies
     }
 }

@@ -119,9 +119,9 @@ fn what_is_counted_adds_up() {
     count(Operation::Discard, 10, 10);
     count(Operation::Write, 20, 1);
     let mut metrics = crate::metrics::LayerMetrics::new(crate::metrics::TracePoint::Blktrace);
-    assert_eq!((metrics.extra_bytes(), metrics.unclassified_bytes()), (None, None));
+    assert_eq!(metrics.unclassified_bytes(), None);
     metrics.classes = tally.finish();
-    assert_eq!((metrics.extra_bytes(), metrics.unclassified_bytes()), (Some(4 * BLOCK), Some(BLOCK)));
+    assert_eq!(metrics.unclassified_bytes(), Some(BLOCK));
     let of_class = |class| metrics.classes[&class];
     let expected = ClassMetrics { requests: 1, write_bytes: 3 * BLOCK, deleted_bytes: BLOCK, read_bytes: 0 };
     assert_eq!(of_class(Class::FileData), expected);

@@ -32,12 +32,4 @@ impl LayerMetrics {
     pub fn unclassified_bytes(&self) -> Option<u64> {
         (!self.classes.is_empty()).then(|| self.classes.get(&Class::Unknown).map_or(0, ClassMetrics::bytes))
     }
-
-    /// Bytes read and written for the journal and for metadata: what the file system added to the data. `None` where
-    /// nothing was attributed.
-    pub fn extra_bytes(&self) -> Option<u64> {
-        let extra = |class: &Class| class.is_metadata() || *class == Class::Journal;
-        let bytes = self.classes.iter().filter(|(class, _)| extra(class)).map(|(_, metrics)| metrics.bytes());
-        (!self.classes.is_empty()).then(|| bytes.fold(0, u64::saturating_add))
-    }
 }

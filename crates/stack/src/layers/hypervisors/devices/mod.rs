@@ -36,9 +36,6 @@ pub(super) const NAMES: [&str; MODELS.len()] = {
     names
 };
 
-/// The longest serial number all models pass on whole: virtio-blk, ATA and NVMe have room for 20 bytes.
-pub const MAX_SERIAL_BYTES: usize = 20;
-
 /// Every device model.
 pub fn device_models() -> &'static [DeviceModelSpec] {
     &MODELS_IN_MEMORY
@@ -150,7 +147,7 @@ pub struct Disk<'a> {
     pub id: &'a str,
     /// Name of the block node with its data.
     pub node: &'a str,
-    /// Serial number the guest can find it by; at most [`MAX_SERIAL_BYTES`].
+    /// Serial number the guest can find it by; at most 20 bytes, which virtio-blk, ATA and NVMe all pass on whole.
     pub serial: &'a str,
     /// Whether the guest sees a write cache: [`CacheMode::write_cache`](super::CacheMode::write_cache).
     pub write_cache: bool,
