@@ -4,7 +4,6 @@
 //! ([`read_plan`]), placed on a target of another size ([`ReplayPlan::fit`]), without any I/O. [`replay`] sends it to a
 //! [`Target`] and says in a [`ReplayReport`] how true to the trace that was.
 
-mod class;
 mod clock;
 mod data;
 mod engine;
@@ -21,7 +20,6 @@ mod target;
 mod tests;
 mod watcher;
 
-pub use class::{Class, Classes};
 pub use data::{Pool, WriteData};
 pub use engine::EngineChoice;
 pub use error::ReplayError;

@@ -1,9 +1,11 @@
 //! What a replay did, and how true it was to its trace.
 
+use std::collections::BTreeMap;
+
 use nestor_statistics::{LatencyHistogram, LatencySummary};
+use nestor_trace::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::class::{Class, Classes};
 use crate::options::ReplayOptions;
 use crate::order::{Depth, Ordering, Span, depth, overtaken};
 use crate::pace::{NEVER, Paced};
@@ -33,11 +35,11 @@ impl Amount {
     }
 }
 
-/// One class of requests.
+/// The requests of one operation, whose latencies are told apart: a mean over several would say nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassReport {
     /// Which.
-    pub class: Class,
+    pub class: Operation,
     /// Requests that were complete.
     pub requests: u64,
     /// Their bytes.
@@ -169,7 +171,7 @@ pub(crate) fn report(plan: &ReplayPlan, target: &Target, setting: Setting, paced
         depth_offered: depth_offered(&done, speed),
         depth_achieved: depth(done.iter().map(|d| Span { from_ns: d.submitted_ns, to_ns: d.completed_ns })),
         classes: classes(&done),
-        flushes_sent: count(&done, |r| Class::of(r.operation) == Class::Flush || r.flushes_first()),
+        flushes_sent: count(&done, |r| r.operation == Operation::Flush || r.flushes_first()),
         fua_sent: count(&done, PlannedRequest::is_fua),
         left_out: plan.left_out,
         fitted: plan.fitted,
@@ -185,7 +187,7 @@ fn count(done: &[Done<'_>], of: impl Fn(&PlannedRequest) -> bool) -> u64 {
 /// In the trace at this speed, and here; of the requests that were done.
 fn amounts(done: &[Done<'_>], speed: Speed) -> (Amount, Amount) {
     let requests = done.len() as u64;
-    let moved = |d: &&Done<'_>| matches!(Class::of(d.request.operation), Class::Read | Class::Write);
+    let moved = |d: &&Done<'_>| matches!(d.request.operation, Operation::Read | Operation::Write);
     let bytes = done.iter().filter(moved).fold(0_u64, |sum, d| sum.saturating_add(d.request.bytes()));
     let time_ns = |d: &Done<'_>| speed.intended_ns(d.request.time_ns).unwrap_or(d.request.time_ns);
     let between = |first: Option<u64>, last: Option<u64>| match (first, last) {
@@ -246,9 +248,9 @@ struct OfClass {
 }
 
 fn classes(done: &[Done<'_>]) -> Vec<ClassReport> {
-    let mut classes = Classes::<OfClass>::default();
+    let mut classes = BTreeMap::<Operation, OfClass>::new();
     for d in done {
-        let class = classes.get_mut(Class::of(d.request.operation));
+        let class = classes.entry(d.request.operation).or_default();
         class.requests += 1;
         class.bytes = class.bytes.saturating_add(d.request.bytes());
         class.from_submission.record_ns(d.completed_ns.saturating_sub(d.submitted_ns));
@@ -259,17 +261,14 @@ fn classes(done: &[Done<'_>]) -> Vec<ClassReport> {
             class.from_intended.record_ns(d.completed_ns.saturating_sub(intended_ns));
         }
     }
-    let some = |histogram: &LatencyHistogram| (histogram.count() > 0).then(|| histogram.clone());
-    let report = |class: Class| {
-        let counts = classes.get(class);
-        ClassReport {
-            class,
-            requests: counts.requests,
-            bytes: counts.bytes,
-            original: some(&counts.original),
-            from_submission: counts.from_submission.clone(),
-            from_intended: some(&counts.from_intended),
-        }
+    let some = |histogram: LatencyHistogram| (histogram.count() > 0).then_some(histogram);
+    let report = |(class, counts): (Operation, OfClass)| ClassReport {
+        class,
+        requests: counts.requests,
+        bytes: counts.bytes,
+        original: some(counts.original),
+        from_submission: counts.from_submission,
+        from_intended: some(counts.from_intended),
     };
-    Class::ALL.into_iter().map(report).filter(|class| class.requests > 0).collect()
+    classes.into_iter().map(report).collect()
 }

@@ -4,7 +4,6 @@ use std::io;
 
 use nestor_trace::Operation;
 
-use crate::class::Class;
 use crate::engine::{Engine, EngineChoice, Nothing, Threads, Uring};
 use crate::error::ReplayError;
 use crate::options::{ReplayOptions, USUAL_DEPTH};
@@ -114,7 +113,7 @@ fn request_failed(plan: &ReplayPlan, paced: &Paced, failed: &Failed) -> ReplayEr
     let request: &PlannedRequest = &plan.requests[failed.number];
     ReplayError::Request {
         number: failed.number,
-        operation: Class::of(request.operation).name(),
+        operation: request.operation.word(),
         offset: request.offset(),
         bytes: request.bytes(),
         why: why_failed(request, failed.result),

@@ -1,6 +1,6 @@
 //! What a replay's report says, for people.
 
-use nestor_replay::{Amount, Class, Depth, Fit, ReplayReport, Speed, TargetKind};
+use nestor_replay::{Amount, Depth, Fit, ReplayReport, Speed, TargetKind};
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 
@@ -228,7 +228,7 @@ fn amounts(report: &ReplayReport) -> String {
 fn latencies(report: &ReplayReport) -> String {
     let mut rows: Vec<[String; 7]> = Vec::new();
     for class in &report.classes {
-        let mut name = Class::name(class.class).to_owned();
+        let mut name = class.class.word().to_owned();
         let mut row = |what: &str, histogram: Option<&LatencyHistogram>| {
             let Some(LatencySummary { count: n, mean_ns, p50_ns, p99_ns, max_ns, .. }) =
                 histogram.and_then(LatencyHistogram::summary)
