@@ -23,6 +23,12 @@ impl Device {
         Self { major: number >> 20, minor: number & 0xf_ffff }
     }
 
+    /// Reads `8:16`, or with another character between.
+    pub fn parse(text: &str, between: char) -> Option<Self> {
+        let (major, minor) = text.split_once(between)?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+
     /// The kernel's own 32-bit device number; see [`Device::from_kernel`].
     pub fn to_kernel(self) -> u32 {
         (self.major << 20) | (self.minor & 0xf_ffff)

@@ -159,7 +159,7 @@ fn head(line: &str) -> Option<(Head<'_>, &str)> {
         (!word.is_empty()).then_some(word)
     };
     let head = Head {
-        device: device(word()?)?,
+        device: Device::parse(word()?, ',')?,
         cpu: word()?.parse().ok()?,
         sequence: word()?.parse().ok()?,
         time_ns: time_ns(word()?)?,
@@ -168,11 +168,6 @@ fn head(line: &str) -> Option<(Head<'_>, &str)> {
         rwbs: word()?,
     };
     Some((head, rest))
-}
-
-fn device(text: &str) -> Option<Device> {
-    let (major, minor) = text.split_once(',')?;
-    Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
 /// The actions whose details are those of a request or nothing but a name.
@@ -249,7 +244,7 @@ fn remap(text: &str) -> Option<(Action, Details<'_>)> {
         bytes: sectors.trim().parse::<u64>().ok()?.checked_mul(SECTOR_BYTES)?,
         ..Details::default()
     };
-    Some((Action::Remap { from: device(from)?, from_sector }, details))
+    Some((Action::Remap { from: Device::parse(from, ',')?, from_sector }, details))
 }
 
 /// `[fio] 4`.

@@ -281,7 +281,7 @@ fn remap(fields: &str) -> Option<Fields> {
     let (this, from) = fields.split_once(" <- (")?;
     let (from_device, from_sector) = from.split_once(')')?;
     let from_sector = from_sector.split_whitespace().next()?.parse().ok()?;
-    request(Action::Remap { from: device(from_device)?, from_sector }, this)
+    request(Action::Remap { from: Device::parse(from_device, ',')?, from_sector }, this)
 }
 
 /// `[fio] 4`.
@@ -293,10 +293,5 @@ fn unplug(fields: &str) -> Option<Fields> {
 fn device_and_rwbs(fields: &str) -> Option<(Device, &str, &str)> {
     let (number, rest) = fields.split_once(' ')?;
     let (rwbs, rest) = rest.split_once(' ')?;
-    Some((device(number)?, rwbs, rest))
-}
-
-fn device(text: &str) -> Option<Device> {
-    let (major, minor) = text.split_once(',')?;
-    Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    Some((Device::parse(number, ',')?, rwbs, rest))
 }

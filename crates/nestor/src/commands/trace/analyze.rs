@@ -40,9 +40,7 @@ pub struct AnalyzeArguments {
 
 /// Takes `8:16` apart.
 pub fn device(text: &str) -> Result<Device, String> {
-    let number = |part: &str| part.parse().ok();
-    text.split_once(':')
-        .and_then(|(major, minor)| Some(Device { major: number(major)?, minor: number(minor)? }))
+    Device::parse(text, ':')
         .ok_or_else(|| format!("{text:?} is not a device number; write it as lsblk does: 8:16"))
 }
 
