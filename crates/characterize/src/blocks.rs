@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use nestor_statistics::random::mixed;
+
 /// What is counted as one.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Blocks that are remembered at most. The estimate from so many is off by 1/√65536 = 0.4 % (one standard deviation).
@@ -44,14 +46,6 @@ impl Blocks {
     pub(crate) fn bytes(&self) -> u64 {
         (self.sample.len() as u64).saturating_mul(BLOCK_BYTES) << self.halvings.min(20)
     }
-}
-
-/// A one-to-one mixing of bits (the finaliser of SplitMix64).
-fn mixed(block: u64) -> u64 {
-    let mut bits = block.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

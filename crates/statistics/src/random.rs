@@ -1,5 +1,17 @@
 //! Random order that a seed fixes for ever.
 
+/// The step of SplitMix64's state.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64's first number from a seed: every bit of it depends on every bit of the seed, and different seeds have different ones.
+#[inline]
+pub fn mixed(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_add(STEP);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 /// A small generator (SplitMix64: Steele, Lea and Flood, OOPSLA 2014, figure 11).
 ///
 /// It decides the order of cells and the draws of the bootstrap, not anything secret. It is written out here
@@ -30,11 +42,9 @@ impl SeededOrder {
     /// The next 64 random bits.
     #[expect(clippy::should_implement_trait, reason = "an endless generator is not an iterator that ends")]
     pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        let bits = mixed(self.state);
+        self.state = self.state.wrapping_add(STEP);
+        bits
     }
 
     /// A random index below `bound`, which must not be 0.

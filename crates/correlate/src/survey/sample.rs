@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_statistics::random::mixed;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request};
 
@@ -81,7 +82,7 @@ impl Sample {
         if !matches!(request.operation, Operation::Read | Operation::Write) {
             return;
         }
-        let hash = scramble(lower ^ (request.operation as u64) << 62);
+        let hash = mixed(lower ^ (request.operation as u64) << 62);
         if hash > self.limit {
             return;
         }
@@ -108,15 +109,6 @@ impl Sample {
         both.sort_by_key(|(a, b)| a.count.saturating_mul(b.count));
         both
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every bit of the result depends on every bit of the
-/// place, and different places have different results.
-fn scramble(place: u64) -> u64 {
-    let mut x = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod record;
 mod stamps;
 mod writer;
 
-pub use reader::Reader;
+pub use reader::{Reader, read_up_to};
 pub use record::{HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
 pub use stamps::{
     STAMP_BYTES, STAMP_HEADER_BYTES, STAMP_MAGIC, STAMP_RECORD_BYTES, StampReader, StampRun, StampWriter,

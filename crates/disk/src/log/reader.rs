@@ -98,8 +98,11 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Fills `bytes` as far as the source reaches; returns how far.
-fn read_up_to(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+/// Fills `bytes` as far as the source reaches; returns how far. Files of records are read so: the last record may be cut off.
+///
+/// # Errors
+/// The source cannot be read.
+pub fn read_up_to(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match source.read(&mut bytes[filled..]) {

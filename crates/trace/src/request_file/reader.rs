@@ -1,8 +1,10 @@
 //! Reading requests from a file.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use nestor_disk::log::read_up_to;
 
 use super::codec::{decode_header, decode_record};
 use super::{HEADER_BYTES, RECORD_BYTES, RequestHeader};
@@ -40,8 +42,8 @@ impl<R: Read> RequestReader<R> {
     pub fn from_reader(mut source: R, path: impl Into<PathBuf>) -> Result<Self, TraceError> {
         let path = path.into();
         let mut bytes = [0; HEADER_BYTES];
-        let read =
-            fill(&mut source, &mut bytes).map_err(TraceError::io("read the file of requests", &path))?;
+        let read = read_up_to(&mut source, &mut bytes)
+            .map_err(TraceError::io("read the file of requests", &path))?;
         if read < HEADER_BYTES {
             return Err(TraceError::Format {
                 path,
@@ -70,7 +72,7 @@ impl<R: Read> RequestReader<R> {
 
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
         let mut bytes = [0; RECORD_BYTES];
-        let read = fill(&mut self.source, &mut bytes)
+        let read = read_up_to(&mut self.source, &mut bytes)
             .map_err(TraceError::io("read the file of requests", &self.path))?;
         let wrong = |offset, reason| TraceError::Format { path: self.path.clone(), offset, reason };
         match read {
@@ -102,20 +104,6 @@ impl<R: Read> Iterator for RequestReader<R> {
         self.ended = !matches!(next, Some(Ok(_)));
         next
     }
-}
-
-/// Fills `bytes` as far as the source reaches; returns how far.
-fn fill(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match source.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]
