@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nestor_predict::calibration::tracks;
 use nestor_predict::{Evidence, Knowledge, MeasuredLoad, Question, Reference, Shape, answer};
-use nestor_results::{KnownStack, StackPart};
+use nestor_results::{KnownStack, StackPart, WrittenStack};
 use nestor_statistics::prediction::TargetMachine;
 
 const LOADS: u32 = 40;
@@ -24,25 +24,26 @@ fn main() -> ExitCode {
     let knowledge = Knowledge::fit(&evidence);
     let fitting = begun.elapsed();
     println!("fitting            {:.2} s", fitting.as_secs_f64());
-    let (from, to, load) = ("stack 17", "stack 1234", "load 7");
+    let [from, to] = ["stack 17", "stack 1234"].map(WrittenStack::from);
+    let load = "load 7".into();
     let begun = Instant::now();
     let known = evidence.without(|cell| cell.stack == to && cell.load == load);
-    let here = known.cell(from, load).expect("every load was measured on every stack");
+    let here = known.cell(&from, &load).expect("every load was measured on every stack");
     let question = Question {
-        load: load.to_owned(),
-        shape: known.shapes[load].clone(),
+        load: load.clone(),
+        shape: known.shapes[&load].clone(),
         model: None,
         model_workers: 0,
-        from: from.to_owned(),
+        from: from.clone(),
         reference: Reference::of(here),
-        to: to.to_owned(),
+        to: to.clone(),
         processors: 0,
         machine: TargetMachine::SAME,
     };
     let found = answer(&question, &known, &knowledge, &tracks(&known));
     let prediction = begun.elapsed();
     println!("a prediction       {:.2} s", prediction.as_secs_f64());
-    let truth = evidence.cell(to, load).expect("every load was measured on every stack").rate;
+    let truth = evidence.cell(&to, &load).expect("every load was measured on every stack").rate;
     println!("off by             {:+.1} %", (found.rate.expect("a number") / truth - 1.0) * 100.0);
     if fitting > MOST_FITTING || prediction > MOST_PREDICTION {
         eprintln!(
@@ -72,7 +73,7 @@ fn evidence() -> Evidence {
             outstanding: 8.0,
             ..Shape::default()
         };
-        evidence.shapes.insert(format!("load {load}"), shape);
+        evidence.shapes.insert(format!("load {load}").into(), shape);
     }
     for stack in 0..STACKS {
         let kinds = [stack % 6, stack / 6 % 7, stack / 42 % 5, stack / 210 % 4, stack / 840];
@@ -84,14 +85,14 @@ fn evidence() -> Evidence {
             StackPart::GuestMemory,
         ];
         let parts = of.into_iter().zip(kinds).map(|(part, kind)| (part, kind.to_string()));
-        let name = format!("stack {stack}");
+        let name = WrittenStack::from(format!("stack {stack}"));
         evidence.stacks.insert(name.clone(), KnownStack::from_iter(parts));
         for load in 0..LOADS {
             let of_parts = (0..5).zip(kinds).map(|(part, kind)| noise(part * 100 + kind, 1 + load % 5) * 0.6);
             let rate = 1e6 * (noise(load, 77) * 4.0 + of_parts.sum::<f64>() + 0.1 * noise(stack, load)).exp();
             evidence.cells.push(MeasuredLoad {
                 stack: name.clone(),
-                load: format!("load {load}"),
+                load: format!("load {load}").into(),
                 rate,
                 operations_per_s: rate / 4096.0,
                 response_s: None,

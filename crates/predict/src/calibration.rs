@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_results::WrittenWorkload;
 use nestor_statistics::SeededOrder;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,7 @@ pub(crate) fn deviation(method: MethodId, own: f64, tracks: &Tracks) -> f64 {
 
 /// Loads that were measured on two stacks of which surfaces are known, each way, with what was found.
 fn known_questions(evidence: &Evidence) -> Vec<(Question, f64)> {
-    let mut by_load: BTreeMap<&str, Vec<&MeasuredLoad>> = BTreeMap::new();
+    let mut by_load: BTreeMap<&WrittenWorkload, Vec<&MeasuredLoad>> = BTreeMap::new();
     for cell in evidence.cells.iter().filter(|cell| evidence.points.contains_key(&cell.stack)) {
         by_load.entry(&cell.load).or_default().push(cell);
     }
@@ -86,7 +87,7 @@ fn known_questions(evidence: &Evidence) -> Vec<(Question, f64)> {
         for here in &cells {
             for there in cells.iter().filter(|there| there.stack != here.stack) {
                 let question = Question {
-                    load: load.to_owned(),
+                    load: load.clone(),
                     shape: shape.clone(),
                     // The model of a load that is known is the load itself: that would be no question.
                     model: None,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use nestor_results::StackPart;
+use nestor_results::{StackPart, WrittenStack, WrittenWorkload};
 use serde::{Serialize, Serializer};
 
 use crate::evidence::Evidence;
@@ -37,9 +37,9 @@ impl Serialize for Common {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellError {
     /// The load.
-    pub load: String,
+    pub load: WrittenWorkload,
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// Predicted over found, less 1.
     pub error: f64,
     /// Runs whose mean was taken for the truth.
@@ -93,7 +93,7 @@ pub fn error_parts(
             |error: &CellError| evidence.stacks.get(&error.stack)?.get(part).map(|value| or_none(value));
         common(Common::Part(*part), errors, value)
     });
-    let of_loads = common(Common::Load, errors, |error| Some(error.load.clone()));
+    let of_loads = common(Common::Load, errors, |error| Some(error.load.to_string()));
     let mut all: Vec<CommonError> = of_parts.chain([of_loads]).flatten().collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
     Some(ErrorParts { measuring, common: all })
@@ -137,12 +137,12 @@ mod tests {
         let mut evidence = Evidence::default();
         let mut errors = Vec::new();
         for stack in 0..4 {
-            let name = format!("stack {stack}");
+            let name = WrittenStack::from(format!("stack {stack}"));
             let host = ["ext4", "btrfs"][stack % 2].to_owned();
             evidence.stacks.insert(name.clone(), KnownStack::from([(StackPart::HostFileSystem, host)]));
             for load in 0..3 {
                 let error = of(stack, load).exp_m1();
-                let load = format!("load {load}");
+                let load = WrittenWorkload::from(format!("load {load}"));
                 evidence.cells.push(crate::evidence::MeasuredLoad {
                     stack: name.clone(),
                     load: load.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_results::{KnownStack, StackPart};
+use nestor_results::{KnownStack, StackPart, WrittenStack, WrittenWorkload};
 use nestor_statistics::prediction::TargetMachine;
 use nestor_statistics::surface::{GridPoint, Surface};
 use serde::{Deserialize, Serialize};
@@ -83,10 +83,10 @@ impl Shape {
 /// A load that was measured on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredLoad {
-    /// The stack, in its notation.
-    pub stack: String,
-    /// The load, in its notation.
-    pub load: String,
+    /// The stack.
+    pub stack: WrittenStack,
+    /// The load. One that was only observed has no notation, but its profile's name.
+    pub load: WrittenWorkload,
     /// What it reached, geometric mean of its runs: bytes per second, or operations where nothing is moved.
     pub rate: f64,
     /// Operations per second.
@@ -130,16 +130,16 @@ pub struct Evidence {
     pub on: Option<String>,
     /// Loads on stacks, each pair once.
     pub cells: Vec<MeasuredLoad>,
-    /// The loads' shapes, by notation.
-    pub shapes: BTreeMap<String, Shape>,
-    /// The loads' families, by notation: `fio`, `fileserver`.
-    pub families: BTreeMap<String, String>,
-    /// The stacks' parts, by notation.
-    pub stacks: BTreeMap<String, KnownStack>,
-    /// What runs the application on the stacks, by notation.
-    pub machines: BTreeMap<String, Machine>,
+    /// The loads' shapes.
+    pub shapes: BTreeMap<WrittenWorkload, Shape>,
+    /// The loads' families: `fio`, `fileserver`.
+    pub families: BTreeMap<WrittenWorkload, String>,
+    /// The stacks' parts.
+    pub stacks: BTreeMap<WrittenStack, KnownStack>,
+    /// What runs the application on the stacks.
+    pub machines: BTreeMap<WrittenStack, Machine>,
     /// Surfaces, by stack.
-    pub points: BTreeMap<String, Points>,
+    pub points: BTreeMap<WrittenStack, Points>,
 }
 
 impl Evidence {
@@ -152,8 +152,8 @@ impl Evidence {
     }
 
     /// A load on a stack, if it was measured there.
-    pub fn cell(&self, stack: &str, load: &str) -> Option<&MeasuredLoad> {
-        self.cells.iter().find(|cell| cell.stack == stack && cell.load == load)
+    pub fn cell(&self, stack: &WrittenStack, load: &WrittenWorkload) -> Option<&MeasuredLoad> {
+        self.cells.iter().find(|cell| cell.stack == *stack && cell.load == *load)
     }
 
     /// Without a load on a stack: as before it was measured. What loads ask for is then only what the others have shown.
@@ -162,11 +162,11 @@ impl Evidence {
         let (gone, cells): (Vec<MeasuredLoad>, Vec<MeasuredLoad>) =
             self.cells.iter().cloned().partition(hidden);
         let mut shapes = self.shapes.clone();
-        let loads: BTreeSet<&str> = gone.iter().map(|cell| cell.load.as_str()).collect();
+        let loads: BTreeSet<&WrittenWorkload> = gone.iter().map(|cell| &cell.load).collect();
         for load in loads {
-            let seen = cells.iter().filter(|cell| cell.load == load).filter_map(|cell| cell.shape.as_ref());
+            let seen = cells.iter().filter(|cell| cell.load == *load).filter_map(|cell| cell.shape.as_ref());
             if let Some(shape) = Shape::mean(&seen.collect::<Vec<_>>()) {
-                shapes.insert(load.to_owned(), shape);
+                shapes.insert(load.clone(), shape);
             }
         }
         Self { cells, shapes, ..self.clone() }
@@ -174,7 +174,7 @@ impl Evidence {
 
     /// Amounts of a stack, such as its memory, that no measured stack has: the part, the nearest amount that was measured, and how
     /// many times two they are apart.
-    pub fn amounts_apart(&self, stack: &str) -> Vec<(StackPart, f64, f64)> {
+    pub fn amounts_apart(&self, stack: &WrittenStack) -> Vec<(StackPart, f64, f64)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
         let substitute = |(part, value): (&StackPart, &String)| {
@@ -188,42 +188,43 @@ impl Evidence {
     }
 
     /// What runs the application on a stack; where nothing is known of it, a virtual machine.
-    pub(crate) fn machine(&self, stack: &str) -> Machine {
+    pub(crate) fn machine(&self, stack: &WrittenStack) -> Machine {
         self.machines.get(stack).copied().unwrap_or(Machine { is_virtual: true, ..Machine::default() })
     }
 
     /// What the stacks are made of on which anything was measured.
     pub(crate) fn measured_stacks(&self) -> Vec<&KnownStack> {
-        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
+        let measured: BTreeSet<&WrittenStack> = self.cells.iter().map(|cell| &cell.stack).collect();
         measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect()
     }
 
     /// How many parts two stacks have in common.
-    pub(crate) fn shared_parts(&self, a: &str, b: &str) -> usize {
+    pub(crate) fn shared_parts(&self, a: &WrittenStack, b: &WrittenStack) -> usize {
         let both = self.stacks.get(a).zip(self.stacks.get(b));
         both.map_or(0, |(a, b)| a.iter().filter(|(part, value)| b.get(*part) == Some(value)).count())
     }
 
     /// The measured stack with which the others have most in common: where a probe of a new load tells most.
-    pub fn most_typical(&self) -> Option<&str> {
-        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
-        let shared =
-            |stack: &str| measured.iter().map(|other| self.shared_parts(stack, other)).sum::<usize>();
+    pub fn most_typical(&self) -> Option<&WrittenStack> {
+        let measured: BTreeSet<&WrittenStack> = self.cells.iter().map(|cell| &cell.stack).collect();
+        let shared = |stack: &WrittenStack| {
+            measured.iter().map(|other| self.shared_parts(stack, other)).sum::<usize>()
+        };
         measured.iter().copied().max_by_key(|stack| shared(stack))
     }
 
     /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.
-    pub fn most_alike(&self, load: &str, to: &str) -> Option<&str> {
-        let alike = |stack: &str| self.shared_parts(stack, to);
-        let mut loads: BTreeMap<&str, usize> = BTreeMap::new();
+    pub fn most_alike(&self, load: &WrittenWorkload, to: &WrittenStack) -> Option<&WrittenStack> {
+        let alike = |stack: &WrittenStack| self.shared_parts(stack, to);
+        let mut loads: BTreeMap<&WrittenStack, usize> = BTreeMap::new();
         self.cells.iter().for_each(|cell| *loads.entry(&cell.stack).or_default() += 1);
-        let known = self.cells.iter().filter(|cell| cell.load == load && cell.stack != to);
-        let stacks: BTreeSet<&str> = known.map(|cell| cell.stack.as_str()).collect();
+        let known = self.cells.iter().filter(|cell| cell.load == *load && cell.stack != *to);
+        let stacks: BTreeSet<&WrittenStack> = known.map(|cell| &cell.stack).collect();
         stacks.into_iter().max_by_key(|stack| (alike(stack), loads.get(stack).copied()))
     }
 
     /// Parts of a stack that no measured stack has, so that their effect is not known, each with its value.
-    pub fn never_measured(&self, stack: &str) -> Vec<(StackPart, String)> {
+    pub fn never_measured(&self, stack: &WrittenStack) -> Vec<(StackPart, String)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
         let is_new = |(part, value): &(&StackPart, &String)| {
@@ -270,20 +271,20 @@ impl Reference {
 /// What is asked: what a load will reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The load, in its notation or by its profile's name.
-    pub load: String,
+    /// The load; one that was only observed by its profile's name.
+    pub load: WrittenWorkload,
     /// Its shape.
     pub shape: Shape,
-    /// The notation of a synthetic load that behaves alike, if there is one.
-    pub model: Option<String>,
+    /// A synthetic load that behaves alike, if there is one.
+    pub model: Option<WrittenWorkload>,
     /// Workers of that load, which has a limit; 0 without one.
     pub model_workers: u32,
     /// Where it runs now.
-    pub from: String,
+    pub from: WrittenStack,
     /// What it reaches there.
     pub reference: Reference,
     /// Where it is to go.
-    pub to: String,
+    pub to: WrittenStack,
     /// Processors that it has there; 0 if not known.
     pub processors: u32,
     /// What computing takes there, relative to where it runs now. The study's corrections made its own two predictions worse

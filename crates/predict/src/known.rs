@@ -22,21 +22,21 @@ impl Evidence {
         let mips = processor.map(|speed| f64::from(speed.mips()));
         evidence.cells = known.cells.iter().filter_map(|cell| measured_load(known, cell, mips)).collect();
         for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
-            evidence.shapes.insert(name.to_string(), shape(load));
+            evidence.shapes.insert(name.clone(), shape(load));
             let family = name.value().map(|workload| workload.family().to_owned()).unwrap_or_default();
-            evidence.families.insert(name.to_string(), family);
+            evidence.families.insert(name.clone(), family);
         }
         for (stack, parts) in &known.stacks {
             insert_stack(&mut evidence, stack, parts);
         }
         let points = known.surfaces.iter();
-        evidence.points = points.map(|(stack, points)| (stack.to_string(), points_of(points))).collect();
+        evidence.points = points.map(|(stack, points)| (stack.clone(), points_of(points))).collect();
         evidence
     }
 
     /// Adds a stack on which nothing was measured yet: what it is made of is known.
     pub fn add_stack(&mut self, stack: &WrittenStack) {
-        if !self.stacks.contains_key(stack.as_str()) {
+        if !self.stacks.contains_key(stack) {
             insert_stack(self, stack, &stack_parts(stack));
         }
     }
@@ -59,8 +59,8 @@ fn measured_load(known: &Known, cell: &KnownCell, mips: Option<f64>) -> Option<M
     let seen = known.loads_on.get(&place);
     let seen = seen.filter(|seen| seen.mean_bytes > 0.0 && seen.requests_per_s > 0.0);
     Some(MeasuredLoad {
-        stack: cell.stack.to_string(),
-        load: cell.workload.to_string(),
+        stack: cell.stack.clone(),
+        load: cell.workload.clone(),
         rate,
         operations_per_s: cell.operations_per_second,
         response_s: cell.response_s,
@@ -89,9 +89,9 @@ fn points_of(points: &[(i64, SurfacePoint)]) -> Points {
 }
 
 fn insert_stack(evidence: &mut Evidence, stack: &WrittenStack, parts: &KnownStack) {
-    evidence.stacks.insert(stack.to_string(), parts.clone());
+    evidence.stacks.insert(stack.clone(), parts.clone());
     if let Some(value) = stack.value() {
-        evidence.machines.insert(stack.to_string(), Machine::of(value));
+        evidence.machines.insert(stack.clone(), Machine::of(value));
     }
 }
 

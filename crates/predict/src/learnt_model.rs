@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nestor_results::StackPart;
+use nestor_results::{StackPart, WrittenStack, WrittenWorkload};
 use nestor_statistics::prediction::LearntRate;
 use nestor_statistics::prediction::learnt::{Cell, Subject, Weights};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::hiding::{dealt, probes};
 use crate::mechanism::{Mechanical, MechanismModel, TermWeights};
 use crate::numbers::{Numbers, Sample};
 use crate::scaled::{Manner, ScaledModel, weights_of};
-use crate::trust::{Guess, Guesses, Learner, Trial, Trust};
+use crate::trust::{ByLearner, Guess, Guesses, Learner, Trial, Trust};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
@@ -162,19 +162,22 @@ impl Knowledge {
     /// With models of this evidence for questions about these cells, so that they are made once and not for each question. It answers
     /// questions about no other evidence.
     #[must_use]
-    pub fn ready(&self, evidence: &Evidence, asked: &[(&str, &str)]) -> Self {
+    pub fn ready(&self, evidence: &Evidence, asked: &[(&WrittenStack, &WrittenWorkload)]) -> Self {
         let numbers = Numbers::of(evidence);
-        let shape = |load: &str| evidence.shapes.get(load);
         let cells: Vec<Cell> = asked
             .iter()
-            .filter_map(|(stack, load)| numbers.cell(evidence, stack, load, shape(load)?, 1))
+            .filter_map(|(stack, load)| numbers.cell(evidence, stack, load, evidence.shapes.get(*load)?, 1))
             .collect();
         let models = self.models(evidence, &numbers, &cells.iter().collect::<Vec<_>>());
         Self { kept: self.kept.clone(), ready: models.map(Arc::new) }
     }
 
     /// The same unless it already has models.
-    pub(crate) fn made_ready(&self, evidence: &Evidence, asked: &[(&str, &str)]) -> Self {
+    pub(crate) fn made_ready(
+        &self,
+        evidence: &Evidence,
+        asked: &[(&WrittenStack, &WrittenWorkload)],
+    ) -> Self {
         if self.ready.is_some() { self.clone() } else { self.ready(evidence, asked) }
     }
 
@@ -185,7 +188,13 @@ impl Knowledge {
     }
 
     /// What is expected of a load on a stack; `None` if the store knows the load or the stack's parts not at all.
-    pub fn expected(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape) -> Option<Expected> {
+    pub fn expected(
+        &self,
+        evidence: &Evidence,
+        stack: &WrittenStack,
+        load: &WrittenWorkload,
+        shape: &Shape,
+    ) -> Option<Expected> {
         let kept = self.kept.as_ref()?;
         let numbers = Numbers::of(evidence);
         let cell = numbers.cell(evidence, stack, load, shape, 1)?;
@@ -198,7 +207,7 @@ impl Knowledge {
             }
         };
         let stacks = models.told.get(&cell.load)?.len();
-        let is_known = evidence.cells.iter().any(|known| known.stack == stack);
+        let is_known = evidence.cells.iter().any(|known| known.stack == *stack);
         let trust = match stacks {
             0 | 1 => kept.new_loads,
             _ if is_known => kept.known_stacks,
@@ -218,7 +227,7 @@ fn demands(evidence: &Evidence) -> usize {
 impl Expected {
     /// What each learner says.
     fn guesses(&self) -> Guesses {
-        Learner::ALL.map(|learner| match learner {
+        ByLearner::of(|learner| match learner {
             Learner::Mechanisms => {
                 self.mechanisms.as_ref().map(|found| Guess { log: found.log, deviation: found.deviation })
             }
@@ -232,7 +241,7 @@ impl Expected {
 
     /// What a learner says, with the deviation that it deserves.
     pub(crate) fn alone(&self, learner: Learner) -> Option<Guess> {
-        self.guesses()[learner as usize].map(|guess| self.trust.alone(learner, guess))
+        self.guesses()[learner].map(|guess| self.trust.alone(learner, guess))
     }
 
     /// What all say together.

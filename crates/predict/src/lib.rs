@@ -37,5 +37,5 @@ pub use methods::{METHODS, Method, MethodId, Predicted};
 pub use missing::Missing;
 pub use noise::{Floor, Noise};
 pub use term_errors::{ErrorOf, TermError};
-pub use trust::Trust;
+pub use trust::{ByLearner, Learner, Trust};
 pub use validation::{Held, Scores, Validation, validate};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_results::{Known, KnownStack, StackPart, WrittenStack};
+use nestor_results::{Known, KnownStack, StackPart, WrittenStack, WrittenWorkload};
 use nestor_stack::{Anatomy, Layer, Stack};
 
 use crate::Matrix;
@@ -24,12 +24,12 @@ pub struct LoadMatrix {
 type Cells = BTreeMap<(String, HostFs), (f64, WrittenStack)>;
 
 /// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
-pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
+pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatrix> {
     // Hosts by everything else, the image among it; disks without a host, which have no image, by everything else.
     let mut groups: BTreeMap<(Vec<&str>, String), Cells> = BTreeMap::new();
     let mut raw: BTreeMap<Vec<&str>, Cells> = BTreeMap::new();
     let mut moves = false;
-    for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
+    for cell in known.cells.iter().filter(|cell| cell.workload == *workload) {
         let Some(parts) = known.stacks.get(&cell.stack) else { continue };
         moves |= cell.bytes_per_second > 0.0;
         let part = |part| parts.get(&part).cloned().unwrap_or_default();
@@ -151,28 +151,30 @@ mod tests {
         let native = ["ext4/hdd", "xfs/hdd", "jfs/hdd", "ext2/hdd", "ext3/hdd"];
         let nested =
             ["ext4/kvm/raw/xfs/hdd", "ext4/kvm/qcow2/xfs/hdd", "xfs/kvm/raw/xfs/hdd", "ext4/kvm/hdd"];
-        let found = load_matrix(&known(&[&native[..], &nested[..]].concat()), WORKLOAD).unwrap();
+        let found = load_matrix(&known(&[&native[..], &nested[..]].concat()), &WORKLOAD.into()).unwrap();
         // ext4 and xfs on xfs in a raw image, and ext4 on the disk.
         assert_eq!(found.matrix.measured.len(), 3);
         assert_eq!(found.matrix.columns, [HostFs::RawDisk, on("xfs")]);
-        assert!(load_matrix(&known(&native), WORKLOAD).is_none());
+        assert!(load_matrix(&known(&native), &WORKLOAD.into()).is_none());
     }
 
     #[test]
     fn too_few_cells_name_those_that_are_missing() {
-        let two = load_matrix(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        let two =
+            load_matrix(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), &WORKLOAD.into()).unwrap();
         let cell = |guest: &str, host: &str| (guest.to_owned(), on(host));
         assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
-        let one = load_matrix(&known(&["xfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        let one = load_matrix(&known(&["xfs/kvm/raw/xfs/hdd"]), &WORKLOAD.into()).unwrap();
         assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
     }
 
     #[test]
     fn commands_name_stacks_that_are_any() {
-        let found = load_matrix(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), WORKLOAD).unwrap();
+        let found = load_matrix(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), &WORKLOAD.into()).unwrap();
         assert_eq!(found.stack("jfs", &on("ext2")), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
         assert_eq!(found.stack("jfs", &HostFs::RawDisk), "jfs/kvm/hdd:size=3G");
-        let nested = load_matrix(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), WORKLOAD).unwrap();
+        let nested =
+            load_matrix(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), &WORKLOAD.into()).unwrap();
         assert_eq!(nested.stack("jfs", &on("btrfs")), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
     }
 }

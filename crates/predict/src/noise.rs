@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_results::WrittenWorkload;
 use nestor_statistics::{Interval, SeededOrder, median};
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ const SEED: u64 = 11;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
     all: Option<f64>,
-    loads: BTreeMap<String, f64>,
+    loads: BTreeMap<WrittenWorkload, f64>,
     cells: usize,
     /// How far runs were from the mean of their cells, in deviations of their load.
     strays: Vec<f64>,
@@ -44,7 +45,7 @@ impl Noise {
     pub fn of(cells: &[MeasuredLoad]) -> Self {
         let several: Vec<(&MeasuredLoad, Vec<f64>)> =
             cells.iter().filter(|cell| cell.run_rates.len() > 1).map(|cell| (cell, strays(cell))).collect();
-        let mut of_loads: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let mut of_loads: BTreeMap<&WrittenWorkload, (f64, f64)> = BTreeMap::new();
         let (mut squares, mut freedom) = (0.0, 0.0);
         for (cell, away) in &several {
             let (of_cell, free) = (away.iter().map(|a| a * a).sum::<f64>(), away.len() as f64 - 1.0);
@@ -54,8 +55,8 @@ impl Noise {
         }
         let Some(all) = (freedom >= LEAST_FREEDOM).then(|| squares / freedom) else { return Self::default() };
         let shrunk = |(squares, free): (f64, f64)| (squares + OF_ALL * all) / (free + OF_ALL);
-        let loads: BTreeMap<String, f64> =
-            of_loads.into_iter().map(|(load, sums)| (load.to_owned(), shrunk(sums))).collect();
+        let loads: BTreeMap<WrittenWorkload, f64> =
+            of_loads.into_iter().map(|(load, sums)| (load.clone(), shrunk(sums))).collect();
         let of_run = |(cell, away): &(&MeasuredLoad, Vec<f64>)| {
             let runs = away.len() as f64;
             let scale = (runs / (runs - 1.0)).sqrt() / loads[&cell.load].sqrt().max(1e-12);
@@ -71,12 +72,12 @@ impl Noise {
     }
 
     /// Of one run of a load; that of all where it was never repeated.
-    pub fn variance(&self, load: &str) -> Option<f64> {
+    pub fn variance(&self, load: &WrittenWorkload) -> Option<f64> {
         self.loads.get(load).copied().or(self.all)
     }
 
     /// How far a load's runs stray, relative to those of all: a deviation over a deviation; 1 where it is not known.
-    pub fn relative(&self, load: &str) -> f64 {
+    pub fn relative(&self, load: &WrittenWorkload) -> f64 {
         match (self.variance(load), self.all) {
             (Some(of_load), Some(all)) if all > 0.0 => (of_load / all).sqrt(),
             _ => 1.0,
@@ -85,14 +86,14 @@ impl Noise {
 
     /// What a perfect prediction would be off in cells of these loads, each the mean of so many runs: deviations are drawn again from
     /// those that were found (bootstrap: Efron, Annals of Statistics 7, 1979). `None` where nothing was repeated, and without cells.
-    pub fn floor(&self, cells: &[(&str, usize)]) -> Option<Floor> {
+    pub fn floor(&self, cells: &[(&WrittenWorkload, usize)]) -> Option<Floor> {
         if self.strays.is_empty() || cells.is_empty() {
             return None;
         }
         let mut chance = SeededOrder::new(SEED);
         let (mut medians, mut nineties) = (Vec::new(), Vec::new());
         for _ in 0..DRAWS {
-            let mut error = |(load, runs): &(&str, usize)| {
+            let mut error = |(load, runs): &(&WrittenWorkload, usize)| {
                 let drawn: f64 = (0..*runs).map(|_| self.strays[chance.below(self.strays.len())]).sum();
                 let deviation = self.variance(load).unwrap_or_default().sqrt();
                 (drawn / *runs as f64 * deviation).exp_m1().abs()
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     fn cell(load: &str, run_rates: Vec<f64>) -> MeasuredLoad {
-        MeasuredLoad { load: load.to_owned(), run_rates, ..MeasuredLoad::default() }
+        MeasuredLoad { load: load.into(), run_rates, ..MeasuredLoad::default() }
     }
 
     /// Cells of three runs each: a load that strays by 1 % and one that strays by 10 %.
@@ -144,11 +145,12 @@ mod tests {
     #[test]
     fn each_load_has_its_own_noise_and_one_that_was_not_repeated_that_of_all() {
         let noise = Noise::of(&cells());
-        let deviation = |load: &str| noise.variance(load).unwrap().sqrt();
+        let relative = |load: &str| noise.relative(&load.into());
+        let deviation = |load: &str| noise.variance(&load.into()).unwrap().sqrt();
         assert!((deviation("calm") / 0.01 - 1.0).abs() < 0.3, "{}", deviation("calm"));
         assert!((deviation("wild") / 0.1 - 1.0).abs() < 0.1, "{}", deviation("wild"));
-        assert!(noise.relative("wild") > 1.2 && noise.relative("calm") < 0.3);
-        assert_eq!((noise.relative("new"), noise.of_all().unwrap().1), (1.0, 400));
+        assert!(relative("wild") > 1.2 && relative("calm") < 0.3);
+        assert_eq!((relative("new"), noise.of_all().unwrap().1), (1.0, 400));
         assert_eq!(Noise::of(&[cell("once", vec![3.0])]), Noise::default());
     }
 
@@ -157,7 +159,7 @@ mod tests {
     fn a_variance_is_that_of_the_runs_about_the_mean_of_their_cell() {
         let pair = cell("one", vec![0.1_f64.exp(), (-0.1_f64).exp()]);
         let noise = Noise::of(&vec![pair.clone(); 4]);
-        assert!((noise.variance("one").unwrap() - 0.02).abs() < 1e-12);
+        assert!((noise.variance(&"one".into()).unwrap() - 0.02).abs() < 1e-12);
         assert_eq!(Noise::of(&[pair]), Noise::default(), "one pair of runs tells no variance");
     }
 
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn the_floor_is_that_of_the_mean_of_as_many_runs() {
         let noise = Noise::of(&cells());
-        let floor = |runs: usize| noise.floor(&[("wild", runs); 300]).unwrap();
+        let floor = |runs: usize| noise.floor(&[(&"wild".into(), runs); 300]).unwrap();
         let (one, three) = (floor(1), floor(3));
         assert!((one.median / 0.0674 - 1.0).abs() < 0.15, "{one:?}");
         assert!((one.p90 / 0.165 - 1.0).abs() < 0.15, "{one:?}");

@@ -1,5 +1,6 @@
 //! The null models of a question: what can be said with next to no effort.
 
+use nestor_results::WrittenStack;
 use nestor_statistics::geometric_mean;
 use nestor_statistics::prediction::{NullModel, NullModelInput};
 use nestor_statistics::surface::GridPoint;
@@ -29,8 +30,8 @@ pub(crate) fn with_labels<S: Serializer>(
 fn input(question: &Question, evidence: &Evidence) -> NullModelInput {
     let ratios = point_ratios(question, evidence);
     let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
-    let model = |stack: &str| {
-        let model = question.model.as_deref()?;
+    let model = |stack: &WrittenStack| {
+        let model = question.model.as_ref()?;
         evidence.cell(stack, model).map(|cell| cell.operations_per_s)
     };
     let workers = f64::from(question.shape.customers());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_results::StackPart;
+use nestor_results::{StackPart, WrittenStack, WrittenWorkload};
 use nestor_statistics::prediction::learnt::Cell;
 
 use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};
@@ -14,8 +14,8 @@ pub(crate) struct Numbers<'a> {
     /// Those that differ, in the order of the learner's features.
     pub parts: Vec<StackPart>,
     values: BTreeMap<(StackPart, &'a str), u32>,
-    stacks: BTreeMap<&'a str, u32>,
-    loads: BTreeMap<&'a str, u32>,
+    stacks: BTreeMap<&'a WrittenStack, u32>,
+    loads: BTreeMap<&'a WrittenWorkload, u32>,
     noise: Noise,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Numbers<'a> {
         };
         Self {
             values: values.iter().flat_map(number).collect(),
-            stacks: evidence.stacks.keys().map(String::as_str).zip(0..).collect(),
-            loads: evidence.shapes.keys().map(String::as_str).zip(0..).collect(),
+            stacks: evidence.stacks.keys().zip(0..).collect(),
+            loads: evidence.shapes.keys().zip(0..).collect(),
             parts,
             noise: Noise::of(&evidence.cells),
         }
@@ -61,7 +61,7 @@ impl<'a> Numbers<'a> {
         let mut of_name: BTreeMap<&str, u32> = BTreeMap::new();
         let mut families = BTreeMap::new();
         for (load, number) in &self.loads {
-            let family = evidence.families.get(*load).map_or(*load, String::as_str);
+            let family = evidence.families.get(*load).map_or(load.as_str(), String::as_str);
             let next = of_name.len() as u32;
             families.insert(*number, *of_name.entry(family).or_insert(next));
         }
@@ -72,8 +72,8 @@ impl<'a> Numbers<'a> {
     pub fn cell(
         &self,
         evidence: &Evidence,
-        stack: &str,
-        load: &str,
+        stack: &WrittenStack,
+        load: &WrittenWorkload,
         shape: &Shape,
         runs: usize,
     ) -> Option<Cell> {

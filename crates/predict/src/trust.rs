@@ -1,6 +1,8 @@
 //! How far to trust what is learnt from cells: whole stacks and whole families are hidden, predicted from the rest, and the errors
 //! held against what each way to learn said of itself.
 
+use std::ops::Index;
+
 use serde::{Deserialize, Serialize};
 
 /// Shares of an interval.
@@ -36,6 +38,29 @@ impl Learner {
     pub const ALL: [Self; 3] = [Self::Mechanisms, Self::Rates, Self::Alike];
 }
 
+/// One of each learner. Files have it as an array in the order of [`Learner::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ByLearner<T>(T, T, T);
+
+impl<T> ByLearner<T> {
+    pub(crate) fn of(one: impl Fn(Learner) -> T) -> Self {
+        let [mechanisms, rates, alike] = Learner::ALL.map(one);
+        Self(mechanisms, rates, alike)
+    }
+}
+
+impl<T> Index<Learner> for ByLearner<T> {
+    type Output = T;
+
+    fn index(&self, learner: Learner) -> &T {
+        match learner {
+            Learner::Mechanisms => &self.0,
+            Learner::Rates => &self.1,
+            Learner::Alike => &self.2,
+        }
+    }
+}
+
 /// A logarithm with its deviation, as a model sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Guess {
@@ -43,8 +68,8 @@ pub(crate) struct Guess {
     pub deviation: f64,
 }
 
-/// Of each learner that has one, in the order of [`Learner::ALL`].
-pub(crate) type Guesses = [Option<Guess>; 3];
+/// Of each learner that has one.
+pub(crate) type Guesses = ByLearner<Option<Guess>>;
 
 /// A hidden cell: what was found, and what was guessed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,26 +78,30 @@ pub(crate) struct Trial {
     pub guesses: Guesses,
 }
 
-/// How far to trust the learners, each in the order of [`Learner::ALL`].
+/// How far to trust the learners.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
     /// What each counts, 0 to 1, beside the precision that it claims; together 1.
-    pub shares: [f64; 3],
+    pub shares: ByLearner<f64>,
     /// By how much the deviation of each is to be wider, for its 90 % intervals to hold 90 % of what was hidden.
-    pub widenings: [f64; 3],
+    pub widenings: ByLearner<f64>,
     /// The same of all together.
     pub widening: f64,
 }
 
+/// Shares of the preferred one alone.
+const PREFERRED: ByLearner<f64> = ByLearner(1.0, 0.0, 0.0);
+
 impl Default for Trust {
     fn default() -> Self {
-        Self { shares: [1.0, 0.0, 0.0], widenings: [1.0; 3], widening: 1.0 }
+        Self { shares: PREFERRED, widenings: ByLearner(1.0, 1.0, 1.0), widening: 1.0 }
     }
 }
 
 /// Those that there are, each by its share and its precision. Deviations do not shrink: they look at the same cells.
-fn joint(guesses: &Guesses, shares: &[f64; 3]) -> Option<Guess> {
-    let present = || guesses.iter().zip(shares).filter_map(|(guess, share)| Some(((*guess)?, *share)));
+fn joint(guesses: &Guesses, shares: &ByLearner<f64>) -> Option<Guess> {
+    let present =
+        || Learner::ALL.into_iter().filter_map(|learner| Some((guesses[learner]?, shares[learner])));
     let weight = |guess: &Guess, share: f64| share / guess.deviation.max(SUREST).powi(2);
     let all: f64 = present().map(|(guess, share)| weight(&guess, share)).sum();
     if all <= 0.0 {
@@ -92,11 +121,11 @@ impl Trust {
         let off = |guess: Option<Guess>, truth: f64| {
             guess.map(|guess| (truth - guess.log).abs() / guess.deviation.max(1e-9))
         };
-        let of_learner = |place: usize| {
-            widening(trials.iter().filter_map(|trial| off(trial.guesses[place], trial.truth)).collect())
+        let of_learner = |learner: Learner| {
+            widening(trials.iter().filter_map(|trial| off(trial.guesses[learner], trial.truth)).collect())
         };
         let together = trials.iter().filter_map(|trial| off(joint(&trial.guesses, &shares), trial.truth));
-        Self { shares, widenings: std::array::from_fn(of_learner), widening: widening(together.collect()) }
+        Self { shares, widenings: ByLearner::of(of_learner), widening: widening(together.collect()) }
     }
 
     /// The learners' guess together, with the deviation that it deserves.
@@ -107,7 +136,7 @@ impl Trust {
 
     /// A learner's guess with the deviation that it deserves.
     pub(crate) fn alone(&self, learner: Learner, guess: Guess) -> Guess {
-        Guess { deviation: guess.deviation * self.widenings[learner as usize], ..guess }
+        Guess { deviation: guess.deviation * self.widenings[learner], ..guess }
     }
 
     /// The guess of the stack most like the target, which says nothing of its error itself.
@@ -117,18 +146,19 @@ impl Trust {
 }
 
 /// The shares with the smallest mean of absolute errors; of equal ones those that prefer the preferred.
-fn best_shares(trials: &[Trial]) -> [f64; 3] {
+fn best_shares(trials: &[Trial]) -> ByLearner<f64> {
     let steps = || (0..=STEPS).rev();
     let all = steps().flat_map(|first| {
         steps().filter(move |second| first + second <= STEPS).map(move |second| {
-            [first, second, STEPS - first - second].map(|share| f64::from(share) / f64::from(STEPS))
+            let share = |steps: u32| f64::from(steps) / f64::from(STEPS);
+            ByLearner(share(first), share(second), share(STEPS - first - second))
         })
     });
-    let error = |shares: &[f64; 3]| -> f64 {
+    let error = |shares: &ByLearner<f64>| -> f64 {
         let off = |trial: &Trial| Some((joint(&trial.guesses, shares)?.log - trial.truth).abs());
         trials.iter().filter_map(off).sum()
     };
-    all.min_by(|a, b| error(a).total_cmp(&error(b))).unwrap_or([1.0, 0.0, 0.0])
+    all.min_by(|a, b| error(a).total_cmp(&error(b))).unwrap_or(PREFERRED)
 }
 
 /// The split-conformal quantile of errors in deviations (Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, JASA 113, 2018, algorithm 2),
@@ -157,7 +187,11 @@ mod tests {
                 let truth = (place as f64).sin();
                 Trial {
                     truth,
-                    guesses: [off(truth, wrong, 0.1), off(truth, 0.3, 0.3), off(truth, 0.6, UNTRIED)],
+                    guesses: ByLearner(
+                        off(truth, wrong, 0.1),
+                        off(truth, 0.3, 0.3),
+                        off(truth, 0.6, UNTRIED),
+                    ),
                 }
             })
             .collect()
@@ -170,12 +204,19 @@ mod tests {
         let told = |trial: &Trial| (good.together(&trial.guesses).unwrap().log - trial.truth).abs();
         let off = trials(400, 0.1, &mut chance).iter().map(told).sum::<f64>() / 400.0;
         // The mean of the absolute values of a normal distribution is 0.8 deviations.
-        assert!(off < 0.085 && good.shares[0] > 0.0, "{off} {good:?}");
-        assert!((good.widenings[0] - 1.0).abs() < 0.15 && (good.widenings[2] - 2.4).abs() < 0.3, "{good:?}");
+        assert!(off < 0.085 && good.shares[Learner::Mechanisms] > 0.0, "{off} {good:?}");
+        assert!(
+            (good.widenings[Learner::Mechanisms] - 1.0).abs() < 0.15
+                && (good.widenings[Learner::Alike] - 2.4).abs() < 0.3,
+            "{good:?}"
+        );
         let sure = Trust::of(&trials(400, 0.2, &mut chance));
-        assert!((sure.widenings[0] - 2.0).abs() < 0.3, "{sure:?}");
+        assert!((sure.widenings[Learner::Mechanisms] - 2.0).abs() < 0.3, "{sure:?}");
         let bad = Trust::of(&trials(400, 2.0, &mut chance));
-        assert!(bad.shares[0] == 0.0 && bad.widenings[0] == WIDEST, "{bad:?}");
+        assert!(
+            bad.shares[Learner::Mechanisms] == 0.0 && bad.widenings[Learner::Mechanisms] == WIDEST,
+            "{bad:?}"
+        );
     }
 
     /// New errors are within intervals that were calibrated with 60 others in 90 % of the cases, to within what 400 × 60 draws tell.
@@ -198,11 +239,19 @@ mod tests {
     #[test]
     fn who_has_no_number_is_replaced_by_the_others() {
         let guess = |log: f64| Some(Guess { log, deviation: 0.1 });
-        let shares = [0.5, 0.0, 0.5];
-        assert_eq!(joint(&[guess(1.0), guess(9.0), guess(3.0)], &shares).unwrap().log, 2.0);
-        assert_eq!(joint(&[None, guess(9.0), guess(3.0)], &shares).unwrap().log, 3.0);
-        assert_eq!(joint(&[None, guess(9.0), None], &shares).unwrap().log, 9.0);
-        assert_eq!(joint(&[None; 3], &shares), None);
+        let shares = ByLearner(0.5, 0.0, 0.5);
+        assert_eq!(joint(&ByLearner(guess(1.0), guess(9.0), guess(3.0)), &shares).unwrap().log, 2.0);
+        assert_eq!(joint(&ByLearner(None, guess(9.0), guess(3.0)), &shares).unwrap().log, 3.0);
+        assert_eq!(joint(&ByLearner(None, guess(9.0), None), &shares).unwrap().log, 9.0);
+        assert_eq!(joint(&ByLearner(None, None, None), &shares), None);
+    }
+
+    #[test]
+    fn files_have_learners_in_their_order() {
+        let shares = ByLearner::of(|learner| if learner == Learner::Rates { 0.75 } else { 0.0 });
+        let text = "[0.0,0.75,0.0]";
+        assert_eq!(serde_json::to_string(&shares).unwrap(), text);
+        assert_eq!(serde_json::from_str::<ByLearner<f64>>(text).unwrap(), shares);
     }
 
     #[test]

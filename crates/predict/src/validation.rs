@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_results::{WrittenStack, WrittenWorkload};
 use nestor_statistics::median;
 use nestor_statistics::prediction::{NullModel, TargetMachine};
 use serde::Serialize;
@@ -100,21 +101,21 @@ struct Outcome {
 
 /// Hides, asks, compares. `None` with fewer than two stacks or families.
 pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
-    let groups = groups(evidence, held);
-    if groups.len() < 2 {
+    let parts = parts(evidence, held);
+    if parts.len() < 2 {
         return None;
     }
     let noise = Noise::of(&evidence.cells);
     let mut found = Found::default();
-    for group in &groups {
-        let hidden = hidden(evidence, held, group);
-        let is_hidden = |cell: &MeasuredLoad| hidden.contains(&(cell.stack.as_str(), cell.load.as_str()));
+    for hidden in &parts {
+        let is_hidden = |cell: &MeasuredLoad| hidden.contains(&key(cell));
         let mut known = evidence.without(is_hidden);
         if held == (Held::Stacks { known_loads: 0 }) {
             // Nothing was ever run there, so there are no surfaces of them either.
-            known.points.retain(|stack, _| !group.contains(stack));
+            let stacks: BTreeSet<&WrittenStack> = hidden.iter().map(|(stack, _)| *stack).collect();
+            known.points.retain(|stack, _| !stacks.contains(stack));
         }
-        let asked: Vec<(&str, &str)> = hidden.iter().copied().collect();
+        let asked: Vec<Key<'_>> = hidden.iter().copied().collect();
         let knowledge = Knowledge::fit(&known).ready(&known, &asked);
         let tracks = tracks(&known);
         for cell in evidence.cells.iter().filter(|cell| is_hidden(cell)) {
@@ -126,9 +127,10 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     let mut scores = vec![scored("prediction", &of_answer)];
     let with_answers = of_nulls.iter().filter(|(_, outcomes)| outcomes.iter().any(|o| o.predicted.is_some()));
     scores.extend(with_answers.map(|(model, outcomes)| scored(&nulls::label(*model), outcomes)));
-    let answered: Vec<(&str, usize)> = errors.iter().map(|error| (error.load.as_str(), error.runs)).collect();
+    let answered: Vec<(&WrittenWorkload, usize)> =
+        errors.iter().map(|error| (&error.load, error.runs)).collect();
     let floor = noise.floor(&answered);
-    Some(Validation { held, folds: groups.len(), scores, errors, floor, terms: term_errors(&told) })
+    Some(Validation { held, folds: parts.len(), scores, errors, floor, terms: term_errors(&told) })
 }
 
 /// What was found of hidden cells.
@@ -188,55 +190,65 @@ impl Found {
     }
 }
 
-/// Stacks or families, dealt into parts by chance.
-fn groups(evidence: &Evidence, held: Held) -> Vec<BTreeSet<String>> {
-    let names: BTreeSet<String> = match held {
-        Held::Stacks { .. } => evidence.cells.iter().map(|cell| cell.stack.clone()).collect(),
-        Held::Families => {
-            evidence.cells.iter().filter_map(|cell| evidence.families.get(&cell.load).cloned()).collect()
-        }
-    };
-    let folds = if held == Held::Families { names.len() } else { FOLDS.min(names.len()) };
-    dealt(names, folds, SEED)
+/// What tells a cell from others.
+type Key<'a> = (&'a WrittenStack, &'a WrittenWorkload);
+
+fn key(cell: &MeasuredLoad) -> Key<'_> {
+    (&cell.stack, &cell.load)
 }
 
-/// The cells that are hidden together, by stack and load.
-fn hidden<'a>(evidence: &'a Evidence, held: Held, group: &BTreeSet<String>) -> BTreeSet<(&'a str, &'a str)> {
-    let key = |cell: &'a MeasuredLoad| (cell.stack.as_str(), cell.load.as_str());
+/// The cells that are hidden together: those of stacks or of families, which are dealt into parts by chance.
+fn parts(evidence: &Evidence, held: Held) -> Vec<BTreeSet<Key<'_>>> {
     match held {
         Held::Stacks { known_loads } => {
-            let stacks = group.iter().flat_map(|stack| {
-                let there: Vec<&MeasuredLoad> =
-                    evidence.cells.iter().filter(|cell| cell.stack == *stack).collect();
-                let stay = calibrating(evidence, &there, known_loads);
-                // A stack with nothing left to ask is no question.
-                there.into_iter().filter(move |cell| !stay.contains(cell.load.as_str())).map(key)
-            });
-            stacks.collect()
+            let stacks: BTreeSet<&WrittenStack> = evidence.cells.iter().map(|cell| &cell.stack).collect();
+            let folds = FOLDS.min(stacks.len());
+            let parts = dealt(stacks, folds, SEED).into_iter();
+            parts.map(|stacks| of_stacks(evidence, &stacks, known_loads)).collect()
         }
         Held::Families => {
-            let of_family = |cell: &&MeasuredLoad| {
-                evidence.families.get(&cell.load).is_some_and(|family| group.contains(family))
-            };
-            let cells = evidence.cells.iter().filter(of_family);
+            let family = |cell: &MeasuredLoad| evidence.families.get(&cell.load);
+            let families: BTreeSet<&String> = evidence.cells.iter().filter_map(family).collect();
+            let folds = families.len();
             // Each load stays on one stack: its probe.
-            let all = evidence.cells.iter().map(|cell| (cell.stack.as_str(), cell.load.as_str()));
-            let probes = probes(all, |a, b| evidence.shared_parts(a, b));
-            cells
-                .filter(|cell| probes.get(cell.load.as_str()) != Some(&cell.stack.as_str()))
-                .map(key)
-                .collect()
+            let probes = probes(evidence.cells.iter().map(key), |a, b| evidence.shared_parts(a, b));
+            let of_families = |families: BTreeSet<&String>| {
+                let cells = evidence.cells.iter();
+                let cells = cells.filter(|cell| family(cell).is_some_and(|family| families.contains(family)));
+                cells.map(key).filter(|(stack, load)| probes.get(load) != Some(stack)).collect()
+            };
+            dealt(families, folds, SEED).into_iter().map(of_families).collect()
         }
     }
 }
 
+/// The cells of stacks but for so many loads of each that stay.
+fn of_stacks<'a>(
+    evidence: &'a Evidence,
+    stacks: &BTreeSet<&WrittenStack>,
+    known_loads: usize,
+) -> BTreeSet<Key<'a>> {
+    let of_stack = |stack: &&WrittenStack| {
+        let there: Vec<&MeasuredLoad> = evidence.cells.iter().filter(|cell| cell.stack == **stack).collect();
+        let stay = calibrating(evidence, &there, known_loads);
+        // A stack with nothing left to ask is no question.
+        there.into_iter().map(key).filter(move |(_, load)| !stay.contains(load))
+    };
+    stacks.iter().flat_map(of_stack).collect()
+}
+
 /// So many of the loads on a stack that everybody would run first: the one that was measured on most stacks, then the ones most
 /// unlike those.
-fn calibrating<'a>(evidence: &'a Evidence, there: &[&'a MeasuredLoad], count: usize) -> BTreeSet<&'a str> {
-    let everywhere = |load: &str| evidence.cells.iter().filter(|cell| cell.load == load).count();
-    let known = there.iter().filter_map(|cell| Some((cell.load.as_str(), evidence.shapes.get(&cell.load)?)));
-    let mut left: Vec<(&str, &Shape)> = known.filter(|(_, shape)| shape.mean_bytes > 0.0).collect();
-    let mut chosen: Vec<(&str, &Shape)> = Vec::new();
+fn calibrating<'a>(
+    evidence: &'a Evidence,
+    there: &[&'a MeasuredLoad],
+    count: usize,
+) -> BTreeSet<&'a WrittenWorkload> {
+    let everywhere = |load: &WrittenWorkload| evidence.cells.iter().filter(|cell| cell.load == *load).count();
+    let known = there.iter().filter_map(|cell| Some((&cell.load, evidence.shapes.get(&cell.load)?)));
+    let mut left: Vec<(&WrittenWorkload, &Shape)> =
+        known.filter(|(_, shape)| shape.mean_bytes > 0.0).collect();
+    let mut chosen: Vec<(&WrittenWorkload, &Shape)> = Vec::new();
     while chosen.len() < count {
         let far = |shape: &Shape| {
             let features = shape.features();
@@ -245,7 +257,7 @@ fn calibrating<'a>(evidence: &'a Evidence, there: &[&'a MeasuredLoad], count: us
             };
             chosen.iter().map(|(_, other)| distance(other)).fold(1e9, f64::min)
         };
-        let better = |a: &(&str, &Shape), b: &(&str, &Shape)| {
+        let better = |a: &(&WrittenWorkload, &Shape), b: &(&WrittenWorkload, &Shape)| {
             far(a.1).total_cmp(&far(b.1)).then(everywhere(a.0).cmp(&everywhere(b.0))).then(b.0.cmp(a.0))
         };
         let Some(next) = left.iter().copied().max_by(better) else { break };
@@ -263,7 +275,7 @@ fn question(known: &Evidence, cell: &MeasuredLoad) -> Option<Question> {
         shape: known.shapes.get(&cell.load)?.clone(),
         model: None,
         model_workers: 0,
-        from: from.to_owned(),
+        from: from.clone(),
         reference: Reference::of(known.cell(from, &cell.load)?),
         to: cell.stack.clone(),
         processors: 0,

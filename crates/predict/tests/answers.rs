@@ -8,7 +8,7 @@ use nestor_predict::{
     Evidence, Held, Knowledge, METHODS, MeasuredLoad, MethodId, Predicted, Question, Reference, Shape,
     answer, validate,
 };
-use nestor_results::{KnownStack, StackPart};
+use nestor_results::{KnownStack, StackPart, WrittenStack, WrittenWorkload};
 use nestor_statistics::prediction::{NullModel, TargetMachine};
 use nestor_statistics::surface::{GridPoint, STUDY_BYTES};
 
@@ -54,8 +54,8 @@ fn shape(bytes: f64, depth: u32) -> Shape {
 fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
     let pass = pass_s(stack, bytes, 1.0, f64::from(depth));
     MeasuredLoad {
-        stack: stack.to_owned(),
-        load: load.to_owned(),
+        stack: stack.into(),
+        load: load.into(),
         rate: bytes / pass,
         operations_per_s: 1.0 / pass,
         response_s: Some(pass * f64::from(depth)),
@@ -70,24 +70,24 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
 fn evidence() -> Evidence {
     let parts = |crossing: &str| KnownStack::from([(StackPart::VirtualMachine, crossing.to_owned())]);
     Evidence {
-        stacks: BTreeMap::from([(NATIVE.to_owned(), parts("none")), (GUEST.to_owned(), parts("kvm"))]),
-        points: BTreeMap::from([(NATIVE.to_owned(), points(NATIVE)), (GUEST.to_owned(), points(GUEST))]),
+        stacks: BTreeMap::from([(NATIVE.into(), parts("none")), (GUEST.into(), parts("kvm"))]),
+        points: BTreeMap::from([(NATIVE.into(), points(NATIVE)), (GUEST.into(), points(GUEST))]),
         ..Evidence::default()
     }
 }
 
 fn question(evidence: &mut Evidence, load: &str, bytes: f64, depth: u32) -> Question {
     let here = cell(NATIVE, load, bytes, depth);
-    evidence.shapes.insert(load.to_owned(), shape(bytes, depth));
+    evidence.shapes.insert(load.into(), shape(bytes, depth));
     evidence.cells.push(here.clone());
     Question {
-        load: load.to_owned(),
+        load: load.into(),
         shape: shape(bytes, depth),
         model: None,
         model_workers: 0,
-        from: NATIVE.to_owned(),
+        from: NATIVE.into(),
         reference: Reference::of(&here),
-        to: GUEST.to_owned(),
+        to: GUEST.into(),
         processors: 1,
         machine: TargetMachine::SAME,
     }
@@ -131,18 +131,18 @@ fn the_transaction_method_is_the_studys() {
     };
     evidence.cells.push(model);
     let question = Question {
-        load: "mail".to_owned(),
+        load: "mail".into(),
         shape: Shape { workers: 50, think_s: 0.05, outstanding: 9.5, ..shape(11264.0, 50) },
-        model: Some("model".to_owned()),
+        model: Some("model".into()),
         model_workers: 50,
-        from: "native".to_owned(),
+        from: "native".into(),
         reference: Reference {
             rate: 7122.0,
             requests_per_s: 50.0 / 0.0631,
             response_s: 0.012,
             processors_busy: 1.0,
         },
-        to: "vm".to_owned(),
+        to: "vm".into(),
         processors: 1,
         machine: TargetMachine { overhead_share: 0.094, compute_scale: 0.8 },
     };
@@ -215,12 +215,12 @@ fn matrix() -> Evidence {
         [("reads", 1.0, 0.0), ("writes", 0.0, 0.0), ("random reads", 1.0, 1.0), ("random writes", 0.0, 1.0)];
     for (load, read, random) in loads {
         let shape = Shape { read_share: read, random_share: random, mean_bytes: 8192.0, ..Shape::default() };
-        evidence.shapes.insert(load.to_owned(), shape);
-        evidence.families.insert(load.to_owned(), load.split(' ').next_back().unwrap().to_owned());
+        evidence.shapes.insert(load.into(), shape);
+        evidence.families.insert(load.into(), load.split(' ').next_back().unwrap().to_owned());
     }
     for guest in 0..5_u32 {
         for host in 0..5_u32 {
-            let stack = format!("guest{guest}/kvm/host{host}");
+            let stack = WrittenStack::from(format!("guest{guest}/kvm/host{host}"));
             let parts = KnownStack::from([
                 (StackPart::GuestFileSystem, guest.to_string()),
                 (StackPart::HostFileSystem, host.to_string()),
@@ -232,7 +232,7 @@ fn matrix() -> Evidence {
                 let rate = 1e6 * (2.0 - random - effect + wobble).exp();
                 evidence.cells.push(MeasuredLoad {
                     stack: stack.clone(),
-                    load: load.to_owned(),
+                    load: load.into(),
                     rate,
                     operations_per_s: rate / 8192.0,
                     response_s: None,
@@ -271,9 +271,9 @@ fn a_family_that_goes_its_own_way_is_not_told_with_false_certainty() {
         evidence.cells.iter().filter(|cell| cell.load == "reads").cloned().collect();
     evidence.cells.clear();
     for (number, strength) in [0.3, -0.25, 0.05, 0.4, -0.1, 0.2, -0.35, 0.15].into_iter().enumerate() {
-        let load = format!("load {number}");
+        let load = WrittenWorkload::from(format!("load {number}"));
         evidence.shapes.insert(load.clone(), shapes[number % 2].clone());
-        evidence.families.insert(load.clone(), load.clone());
+        evidence.families.insert(load.clone(), load.to_string());
         for cell in &cells {
             let host = cell.stack.chars().next_back().unwrap().to_digit(10).unwrap();
             let rate = cell.rate * (strength * f64::from((host * 7) % 5)).exp();
@@ -290,22 +290,23 @@ fn a_family_that_goes_its_own_way_is_not_told_with_false_certainty() {
 fn a_load_that_was_only_observed_is_told_by_loads_like_it() {
     let mut evidence = matrix();
     let knowledge = Knowledge::fit(&evidence);
-    let (from, to) = ("guest1/kvm/host1", "guest3/kvm/host3");
+    let [from, to] = ["guest1/kvm/host1", "guest3/kvm/host3"].map(WrittenStack::from);
+    let writes = "writes".into();
     let here = MeasuredLoad {
-        load: "observed".to_owned(),
+        load: "observed".into(),
         rate: 500.0,
         operations_per_s: 500.0,
         requests_per_s: 500.0,
-        ..evidence.cell(from, "writes").unwrap().clone()
+        ..evidence.cell(&from, &writes).unwrap().clone()
     };
     let question = Question {
-        load: "observed".to_owned(),
+        load: "observed".into(),
         shape: evidence.shapes["writes"].clone(),
         model: None,
         model_workers: 0,
-        from: from.to_owned(),
+        from: from.clone(),
         reference: Reference::of(&here),
-        to: to.to_owned(),
+        to: to.clone(),
         processors: 1,
         machine: TargetMachine::SAME,
     };
@@ -314,8 +315,8 @@ fn a_load_that_was_only_observed_is_told_by_loads_like_it() {
         (method.predict)(&question, evidence, &knowledge)
     };
     assert!(learnt(&evidence).unwrap_err().what.contains("--from"));
-    let likewise = evidence.cell(to, "writes").unwrap().rate / evidence.cell(from, "writes").unwrap().rate;
-    evidence.shapes.insert("observed".to_owned(), question.shape.clone());
+    let likewise = evidence.cell(&to, &writes).unwrap().rate / evidence.cell(&from, &writes).unwrap().rate;
+    evidence.shapes.insert("observed".into(), question.shape.clone());
     evidence.cells.push(here);
     let found = learnt(&evidence).unwrap();
     assert!((found.rate / 500.0 / likewise - 1.0).abs() < 0.1, "{found:?} for {likewise}");
@@ -328,17 +329,17 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
         (StackPart::GuestFileSystem, "1".to_owned()),
         (StackPart::HostFileSystem, "another".to_owned()),
     ]);
-    evidence.stacks.insert("new".to_owned(), parts);
-    assert_eq!(evidence.never_measured("new"), [(StackPart::HostFileSystem, "another".to_owned())]);
+    evidence.stacks.insert("new".into(), parts);
+    assert_eq!(evidence.never_measured(&"new".into()), [(StackPart::HostFileSystem, "another".to_owned())]);
     let knowledge = Knowledge::fit(&evidence);
     let question = Question {
-        load: "reads".to_owned(),
+        load: "reads".into(),
         shape: evidence.shapes["reads"].clone(),
         model: None,
         model_workers: 0,
-        from: "guest1/kvm/host1".to_owned(),
-        reference: Reference::of(evidence.cell("guest1/kvm/host1", "reads").unwrap()),
-        to: "new".to_owned(),
+        from: "guest1/kvm/host1".into(),
+        reference: Reference::of(evidence.cell(&"guest1/kvm/host1".into(), &"reads".into()).unwrap()),
+        to: "new".into(),
         processors: 0,
         machine: TargetMachine::SAME,
     };
@@ -347,7 +348,7 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
     let missing =
         found.methods.iter().find(|m| m.method == MethodId::Learnt).unwrap().missing.clone().unwrap();
     assert!(missing.what.contains("host file system another"), "{missing:?}");
-    let alike = evidence.most_alike("reads", "guest1/kvm/host4").unwrap();
+    let alike = evidence.most_alike(&"reads".into(), &"guest1/kvm/host4".into()).unwrap();
     assert!(alike.starts_with("guest1/") || alike.ends_with("/host4"), "{alike}");
 }
 
@@ -360,18 +361,18 @@ fn the_nearest_amount_stands_for_one_that_was_not_measured() {
     }
     let mut more = evidence.stacks["guest1/kvm/host1"].clone();
     more.insert(StackPart::GuestMemory, (384_u64 << 20).to_string());
-    evidence.stacks.insert("more".to_owned(), more);
-    assert_eq!(evidence.never_measured("more"), []);
-    assert_eq!(evidence.amounts_apart("more"), [(StackPart::GuestMemory, f64::from(192 << 20), 1.0)]);
+    evidence.stacks.insert("more".into(), more);
+    assert_eq!(evidence.never_measured(&"more".into()), []);
+    assert_eq!(evidence.amounts_apart(&"more".into()), [(StackPart::GuestMemory, f64::from(192 << 20), 1.0)]);
     let knowledge = Knowledge::fit(&evidence);
     let asked = |to: &str| Question {
-        load: "reads".to_owned(),
+        load: "reads".into(),
         shape: evidence.shapes["reads"].clone(),
         model: None,
         model_workers: 0,
-        from: "guest2/kvm/host2".to_owned(),
-        reference: Reference::of(evidence.cell("guest2/kvm/host2", "reads").unwrap()),
-        to: to.to_owned(),
+        from: "guest2/kvm/host2".into(),
+        reference: Reference::of(evidence.cell(&"guest2/kvm/host2".into(), &"reads".into()).unwrap()),
+        to: to.into(),
         processors: 0,
         machine: TargetMachine::SAME,
     };

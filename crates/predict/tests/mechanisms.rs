@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nestor_predict::mechanism::{Below, Machine, operation_time};
 use nestor_predict::{Demand, Evidence, Held, Knowledge, MeasuredLoad, Shape, Validation, validate};
-use nestor_results::{KnownStack, StackPart};
+use nestor_results::{KnownStack, StackPart, WrittenStack};
 use nestor_statistics::SeededOrder;
 
 const GUESTS: usize = 5;
@@ -73,12 +73,12 @@ fn store(noise: f64, seed: u64) -> Evidence {
             outstanding: f64::from(load.workers),
             ..Shape::default()
         };
-        evidence.shapes.insert(load.name.to_owned(), shape);
-        evidence.families.insert(load.name.to_owned(), load.name.to_owned());
+        evidence.shapes.insert(load.name.into(), shape);
+        evidence.families.insert(load.name.into(), load.name.to_owned());
     }
     for guest in 0..GUESTS {
         for host in 0..HOSTS {
-            let stack = format!("guest{guest}/kvm/host{host}");
+            let stack = WrittenStack::from(format!("guest{guest}/kvm/host{host}"));
             let medium = host == 0;
             evidence.stacks.insert(
                 stack.clone(),
@@ -97,7 +97,7 @@ fn store(noise: f64, seed: u64) -> Evidence {
                 let rate = (run_rates[0] * run_rates[1]).sqrt();
                 evidence.cells.push(MeasuredLoad {
                     stack: stack.clone(),
-                    load: load.name.to_owned(),
+                    load: load.name.into(),
                     rate,
                     operations_per_s: rate,
                     requests_per_s: rate * demand.top_requests,
@@ -151,16 +151,16 @@ fn a_family_never_seen_needs_one_probe() {
 #[test]
 fn the_demand_of_a_stack_never_seen_is_that_of_its_layers() {
     let all = store(0.0, 5);
-    let hidden = "guest2/kvm/host4";
+    let (hidden, load) = ("guest2/kvm/host4".into(), "fsync".into());
     let known = all.without(|cell| cell.stack == hidden);
     let knowledge = Knowledge::fit(&known);
-    let shape = &known.shapes["fsync"];
-    let found = knowledge.expected(&known, hidden, "fsync", shape).unwrap().mechanisms.unwrap();
+    let shape = &known.shapes[&load];
+    let found = knowledge.expected(&known, &hidden, &load, shape).unwrap().mechanisms.unwrap();
     let truth = demand(&LOADS[0], 2, 4);
     assert!((found.demand.processor_s() / truth.processor_s() - 1.0).abs() < 0.05, "{found:?} {truth:?}");
     assert!((found.demand.disk_requests / truth.disk_requests - 1.0).abs() < 0.05, "{found:?} {truth:?}");
     assert!(found.demand.disk_flushes < 0.05, "{found:?}");
-    let rate = all.cell(hidden, "fsync").unwrap().rate;
+    let rate = all.cell(&hidden, &load).unwrap().rate;
     let by: BTreeMap<&str, f64> = BTreeMap::from([("told", found.log.exp()), ("found", rate)]);
     assert!((by["told"] / by["found"] - 1.0).abs() < 0.2, "{by:?}");
 }

@@ -54,6 +54,13 @@ impl<T: fmt::Display> From<T> for Written<T> {
     }
 }
 
+/// An empty text, which stands for nothing.
+impl<T> Default for Written<T> {
+    fn default() -> Self {
+        Self::of(String::new(), OnceLock::new())
+    }
+}
+
 impl From<&str> for WrittenStack {
     fn from(text: &str) -> Self {
         Self::of(text.to_owned(), OnceLock::new())

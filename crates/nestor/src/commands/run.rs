@@ -11,7 +11,7 @@ use crate::commands::study::check_profiles;
 use crate::named::workloads_named;
 use crate::output::{print_json, style};
 use crate::{paths, session};
-use nestor_results::{WrittenStack, written_stacks};
+use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
 
 /// Measures one workload on one or several stacks and shows what each layer did.
 ///
@@ -202,7 +202,17 @@ pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) ->
         }
     }
     let workloads = workloads_named(workload)?.into_iter().map(Into::into).collect();
-    let study = Study { replications, seed, ..Study::new("one-off", "", expanded, workloads) };
+    one_off_of(expanded, workloads, replications, seed)
+}
+
+/// The same of stacks and workloads that were read before.
+pub fn one_off_of(
+    stacks: Vec<WrittenStack>,
+    workloads: Vec<WrittenWorkload>,
+    replications: u32,
+    seed: u64,
+) -> Result<Study> {
+    let study = Study { replications, seed, ..Study::new("one-off", "", stacks, workloads) };
     check_profiles(&study)?;
     Ok(study)
 }

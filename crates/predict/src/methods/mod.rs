@@ -10,6 +10,7 @@ mod transaction;
 
 use std::fmt;
 
+use nestor_results::WrittenStack;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Question};
@@ -85,7 +86,7 @@ methods! {
 }
 
 /// The command that measures a surface of a stack.
-pub fn measure_surface(evidence: &Evidence, stack: &str, depth: Option<u32>) -> String {
+pub fn measure_surface(evidence: &Evidence, stack: &WrittenStack, depth: Option<u32>) -> String {
     let depth = depth.map(|depth| format!(":depth={depth}")).unwrap_or_default();
     evidence.command("run", &format!("'{stack}' iometer:surface:points=25:runtime=2{depth}"))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_results::WrittenStack;
 use nestor_statistics::prediction::{PerRequestCost, RequestTime};
 use nestor_statistics::surface::GridPoint;
 
@@ -18,7 +19,7 @@ const FLAT: f64 = 1.05;
 pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -> Result<Predicted, Missing> {
     let both = alone_on_both(question, evidence);
     let sizes: std::collections::BTreeSet<u32> = both.iter().map(|(point, _)| point.bytes).collect();
-    let lacks = |stack: &str| Missing {
+    let lacks = |stack: &WrittenStack| Missing {
         what: format!("requests of several sizes, one at a time, on {stack}"),
         command: Some(measure_surface(evidence, stack, Some(1))),
     };
@@ -92,7 +93,7 @@ fn alone_on_both(question: &Question, evidence: &Evidence) -> Vec<(GridPoint, Re
 
 /// What the one thread that handles requests there can do: the most requests per second of any point, if as many were under way as
 /// the load has, or if more of them no longer helped. Otherwise it was never seen at its limit.
-fn most_per_s(evidence: &Evidence, stack: &str, customers: u32) -> Option<f64> {
+fn most_per_s(evidence: &Evidence, stack: &WrittenStack, customers: u32) -> Option<f64> {
     let points = evidence.points.get(stack)?;
     let mut by_depth: BTreeMap<u32, f64> = BTreeMap::new();
     for (point, rate) in &points.rates {

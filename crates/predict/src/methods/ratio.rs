@@ -1,6 +1,7 @@
 //! The ratio of surfaces (ESX study, §4): what requests of the load's size, direction and randomness reach on the target,
 //! relative to where it runs now.
 
+use nestor_results::WrittenStack;
 use nestor_statistics::surface::Surface;
 
 use super::{Predicted, measure_surface};
@@ -15,7 +16,7 @@ const OCTAVE: f64 = 0.1;
 
 pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -> Result<Predicted, Missing> {
     let wanted = (question.shape.outstanding.round().clamp(1.0, 256.0)) as u32;
-    let surface = |stack: &str| {
+    let surface = |stack: &WrittenStack| {
         let points = evidence.points.get(stack).and_then(|points| points.surface());
         points.ok_or_else(|| Missing {
             what: format!("a surface of {stack}"),
@@ -23,7 +24,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         })
     };
     let (from, to) = (surface(&question.from)?, surface(&question.to)?);
-    let lacks = |what: &str, stack: &str| Missing {
+    let lacks = |what: &str, stack: &WrittenStack| Missing {
         what: what.to_owned(),
         command: Some(measure_surface(evidence, stack, Some(wanted))),
     };

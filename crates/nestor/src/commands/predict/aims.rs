@@ -3,6 +3,7 @@
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::{Held, Scores, Validation};
 use nestor_report::units::share;
+use nestor_results::WrittenWorkload;
 use serde::Serialize;
 
 /// On stacks that were held out, half of the errors are to be below this: the best published median is 4.36 %.
@@ -66,9 +67,9 @@ pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
 }
 
 /// Of matrices from a few cells: the worst load counts.
-pub fn of_matrices(matrices: &[(String, CompletionScore)]) -> Vec<Aim> {
+pub fn of_matrices(matrices: &[(WrittenWorkload, CompletionScore)]) -> Vec<Aim> {
     let worst = matrices.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median));
-    let aim = |(load, score): &(String, CompletionScore)| {
+    let aim = |(load, score): &(WrittenWorkload, CompletionScore)| {
         Aim::at_most(&format!("median error of the worst matrix, {load}"), MATRIX_MEDIAN, Some(score.median))
     };
     worst.map(aim).into_iter().collect()

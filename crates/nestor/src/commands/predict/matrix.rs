@@ -8,7 +8,7 @@ use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, LoadMatrix, load_matrix};
 use nestor_report::units::{digits, percent, share};
-use nestor_results::{Known, KnownPlace};
+use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub fn run(
     suggest: usize,
     json: bool,
 ) -> Result<ExitCode> {
-    let name = workload_named(workload)?.to_string();
+    let name = WrittenWorkload::from(workload_named(workload)?);
     let evidence = Evidence { on, ..Evidence::default() };
     let place = known.place.in_words();
     let Some(of_load) = load_matrix(known, &name) else { bail!(nothing_measured(known, &name, &evidence)) };
@@ -88,7 +88,7 @@ pub fn run(
 }
 
 /// Where the load was measured instead, and how to measure it here.
-fn nothing_measured(known: &Known, load: &str, evidence: &Evidence) -> String {
+fn nothing_measured(known: &Known, load: &WrittenWorkload, evidence: &Evidence) -> String {
     let elsewhere = place::elsewhere(known, load, |other| other.workload == *load);
     format!(
         "no guest on a host file system has been measured under {load} on {} yet{}\n  measure some: {}",

@@ -145,7 +145,7 @@ fn predict(
 
 /// What was measured of the two stacks at other places only: anything on the target, or a surface. With what would tell of this place.
 fn elsewhere(question: &Question, evidence: &Evidence, known: &Known) -> Vec<Missing> {
-    let of_stack = |stack: &String| {
+    let of_stack = |stack: &WrittenStack| {
         let has_surface = evidence.points.contains_key(stack);
         let has_loads = evidence.cells.iter().any(|cell| cell.stack == *stack);
         let anything = || place::elsewhere(known, stack, |other| other.stack == *stack);

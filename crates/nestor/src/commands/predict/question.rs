@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
-use nestor_results::{Known, WrittenStack};
+use nestor_results::{Known, WrittenStack, WrittenWorkload};
 use nestor_stack::Stack;
 use nestor_statistics::prediction::TargetMachine;
 use nestor_workload::Profile;
@@ -14,10 +14,10 @@ use nestor_results::{profile_named, read_profile};
 
 /// The load that is asked about.
 pub struct Load {
-    /// As it is called in the store, or the profile's name.
-    pub name: String,
+    /// As the store has it; one that was only observed by its profile's name.
+    pub name: WrittenWorkload,
     /// The workload that is run to verify: itself, or the profile's synthetic twin.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Its shape.
     pub shape: Shape,
     /// What it is counted in.
@@ -44,10 +44,10 @@ impl Load {
     pub fn named(text: &str, evidence: &Evidence, known: &Known) -> Result<Self> {
         if let Some((file, _)) = profile_named(text) {
             let profile = read_profile(file)?;
-            let workload = workload_named(text)?.to_string();
+            let workload = workload_named(text)?.into();
             let unit = Unit::OperationsPerSecond;
             return Ok(Self {
-                name: profile.name.clone(),
+                name: profile.name.as_str().into(),
                 workload,
                 shape: shape_of(&profile),
                 unit,
@@ -55,7 +55,7 @@ impl Load {
             });
         }
         let workload = workload_named(text)?;
-        let name = workload.to_string();
+        let name = WrittenWorkload::from(workload.clone());
         let Some(shape) = evidence.shapes.get(&name).filter(|shape| shape.mean_bytes > 0.0) else {
             if evidence.shapes.contains_key(&name) {
                 let run = evidence.command("run", &format!("STACK '{name}' --trace layers"));
@@ -96,12 +96,12 @@ impl Load {
         known: &Known,
     ) -> Result<(Question, Evidence)> {
         let from = match asked.from {
-            Some(from) => from.to_string(),
+            Some(from) => from.clone(),
             None => self.usual_reference(asked.to, evidence)?,
         };
         let reference = self.reference(&from, evidence, known)?;
         let mut known = evidence
-            .without(|cell| *asked.to == cell.stack && cell.load == self.name && self.profile.is_none());
+            .without(|cell| cell.stack == *asked.to && cell.load == self.name && self.profile.is_none());
         if self.profile.is_some() {
             known.shapes.insert(self.name.clone(), self.shape.clone());
             known.cells.push(self.observed(&from, &reference));
@@ -115,7 +115,7 @@ impl Load {
             model_workers: self.profile.as_ref().map_or(0, Profile::model_workers),
             from,
             reference,
-            to: asked.to.to_string(),
+            to: asked.to.clone(),
             processors: processors(asked.to),
             machine: asked.machine,
         };
@@ -134,9 +134,9 @@ impl Load {
     }
 
     /// What was observed as a cell of the stack that it was observed on.
-    fn observed(&self, from: &str, reference: &Reference) -> MeasuredLoad {
+    fn observed(&self, from: &WrittenStack, reference: &Reference) -> MeasuredLoad {
         MeasuredLoad {
-            stack: from.to_owned(),
+            stack: from.clone(),
             load: self.name.clone(),
             rate: reference.rate,
             operations_per_s: reference.rate,
@@ -148,7 +148,7 @@ impl Load {
         }
     }
 
-    fn reference(&self, from: &str, evidence: &Evidence, known: &Known) -> Result<Reference> {
+    fn reference(&self, from: &WrittenStack, evidence: &Evidence, known: &Known) -> Result<Reference> {
         if let Some(profile) = &self.profile {
             let rates = &profile.rates;
             return Ok(Reference {
@@ -160,7 +160,7 @@ impl Load {
         }
         let Some(cell) = evidence.cell(from, &self.name) else {
             let what = format!("{} on {from}", self.name);
-            let there = elsewhere(known, &what, |other| other.stack == from && other.workload == self.name);
+            let there = elsewhere(known, &what, |other| other.stack == *from && other.workload == self.name);
             bail!(
                 "{}\n  measure it: {}",
                 there.unwrap_or_else(|| format!("{} was not measured on {from}", self.name)),
@@ -171,10 +171,10 @@ impl Load {
     }
 
     /// Of the stacks on which the load was measured the one most like the target.
-    fn usual_reference(&self, to: &str, evidence: &Evidence) -> Result<String> {
+    fn usual_reference(&self, to: &WrittenStack, evidence: &Evidence) -> Result<WrittenStack> {
         if let Some(profile) = &self.profile {
             return match Stack::parse(&profile.observed_on) {
-                Ok(stack) => Ok(stack.to_string()),
+                Ok(stack) => Ok(stack.into()),
                 Err(_) => bail!(
                     "the profile was observed on {}, which is not a stack: give its stack with --from, such \
                      as ext4/dev:/dev/sda",
@@ -183,7 +183,7 @@ impl Load {
             };
         }
         match evidence.most_alike(&self.name, to) {
-            Some(stack) => Ok(stack.to_owned()),
+            Some(stack) => Ok(stack.clone()),
             None => bail!(
                 "{0} was measured only on {to}, so there is nothing to predict from\n  measure it where it \
                  runs now: {1}",

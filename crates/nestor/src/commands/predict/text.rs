@@ -153,7 +153,7 @@ mod tests {
 
     fn load() -> Load {
         let mut evidence = Evidence::default();
-        evidence.shapes.insert(LOAD.to_owned(), Shape { mean_bytes: 8192.0, ..Shape::default() });
+        evidence.shapes.insert(LOAD.into(), Shape { mean_bytes: 8192.0, ..Shape::default() });
         Load::named(LOAD, &evidence, &Known::default()).unwrap()
     }
 
@@ -191,7 +191,7 @@ mod tests {
                 layer("ext4", "guest", 3.0, 4.0),
                 layer("raw + xfs", "host", 4.0, 4.5),
             ],
-            spread_like: Some("ext4/kvm/raw/ext4/hdd".to_owned()),
+            spread_like: Some("ext4/kvm/raw/ext4/hdd".into()),
             mechanism: Some("+20 % of the time: journal: its commits wait".to_owned()),
             other_place: None,
         }

@@ -9,7 +9,7 @@ use nestor_predict::{
     ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, load_matrix, validate,
 };
 use nestor_report::units::{percent, share, signed};
-use nestor_results::{Known, KnownPlace};
+use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use serde::Serialize;
 
 use super::aims::{self, Aim};
@@ -27,9 +27,9 @@ struct All {
     /// How far one run of a cell is from its mean, and of how many cells that is known.
     noise: Option<(f64, usize)>,
     /// The same by load, with its own variance shrunk to that of all.
-    noise_of_loads: Vec<(String, f64)>,
+    noise_of_loads: Vec<(WrittenWorkload, f64)>,
     validations: Vec<Judged>,
-    matrices: Vec<(String, CompletionScore)>,
+    matrices: Vec<(WrittenWorkload, CompletionScore)>,
     matrix_aims: Vec<Aim>,
 }
 
@@ -78,10 +78,10 @@ fn judge_all(evidence: &Evidence, known: &Known) -> All {
     };
     let validations: Vec<Judged> =
         ways.into_iter().filter_map(|held| validate(evidence, held)).map(judged).collect();
-    let matrices: Vec<(String, CompletionScore)> = known
+    let matrices: Vec<(WrittenWorkload, CompletionScore)> = known
         .loads
         .keys()
-        .filter_map(|load| Some((load.to_string(), load_matrix(known, load)?.matrix.score(FROM, TRIES)?)))
+        .filter_map(|load| Some((load.clone(), load_matrix(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
     // Half of the values of a normal distribution are within 0.674 deviations.
     let half = |variance: f64| variance.sqrt() * 0.674;
@@ -129,7 +129,7 @@ fn print_text(all: &All) {
 }
 
 /// The load with the least noise, or with `sign` -1 the most.
-fn least(loads: &[(String, f64)], sign: f64) -> Option<&(String, f64)> {
+fn least(loads: &[(WrittenWorkload, f64)], sign: f64) -> Option<&(WrittenWorkload, f64)> {
     loads.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
 }
 
@@ -170,10 +170,10 @@ fn terms(validation: &Validation, aims: &[Aim]) -> String {
     format!("  by mechanisms, squared errors of the time by the term that is wrong:\n{lines}")
 }
 
-fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
-    let row = |(load, score): &(String, CompletionScore)| {
+fn matrices_text(matrices: &[(WrittenWorkload, CompletionScore)]) -> String {
+    let row = |(load, score): &(WrittenWorkload, CompletionScore)| {
         [
-            load.clone(),
+            load.to_string(),
             format!("{} of {}", score.from, score.of),
             share(score.median),
             share(score.p90),

@@ -4,13 +4,13 @@ use anyhow::{Result, bail};
 use nestor_advise::evidence::mechanism;
 use nestor_predict::residual::{self, LayerResidual, Times};
 use nestor_predict::{Evidence, Question};
-use nestor_results::{Known, Store, StoredRun};
+use nestor_results::{Known, Store, StoredRun, WrittenStack};
 use serde::Serialize;
 
 use super::Predicted;
 use super::question::Load;
 use crate::arguments::LabArguments;
-use crate::commands::run::{one_off, set_tracing, traced};
+use crate::commands::run::{one_off_of, set_tracing, traced};
 use crate::session;
 
 /// Blocks of the real run: an interval needs two at least.
@@ -34,7 +34,7 @@ pub struct Verified {
     /// Where a request's time went there beside where it was predicted to go; the differences add up to the residual.
     pub layers: Vec<LayerResidual>,
     /// The stack whose layers the prediction's time is spread like; none where nothing like it was traced.
-    pub spread_like: Option<String>,
+    pub spread_like: Option<WrittenStack>,
     /// What makes the difference to the stack where it ran before, in a sentence, if the requests tell.
     pub mechanism: Option<String>,
     /// Where it ran, if that is not what was predicted for: the same place with other processors.
@@ -53,7 +53,7 @@ pub fn run(
     store: &mut Store,
 ) -> Result<Verified> {
     let Predicted { question, answer, .. } = predicted;
-    let mut study = one_off(&[&question.to], &load.workload, REPLICATIONS, 1)?;
+    let mut study = one_off_of(vec![question.to.clone()], vec![load.workload.clone()], REPLICATIONS, 1)?;
     set_tracing(&mut study, arguments)?;
     let runs = session::run(&study, arguments, false, store)?.runs;
     let counts = |run: &&StoredRun| run.record.measured().is_some() && !run.record.violates_an_identity();
@@ -63,10 +63,10 @@ pub fn run(
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
     let known = store.known(&arguments.place()?.place.to_string())?;
-    let of_stack = |stack: &str| latest_runs(store, &known, stack, load);
+    let of_stack = |stack: &WrittenStack| latest_runs(store, &known, stack, load);
     let reference = of_stack(&question.from)?;
-    let alike = Evidence::of(&known, None).most_alike(&load.workload, &question.to).map(str::to_owned);
-    let donor = alike.as_deref().map(of_stack).transpose()?.unwrap_or_default();
+    let alike = Evidence::of(&known, None).most_alike(&load.workload, &question.to).cloned();
+    let donor = alike.as_ref().map(of_stack).transpose()?.unwrap_or_default();
     let pass_ms = |rate: f64| pass_ms(question, rate);
     let found_times = times(&runs, question, load).map(|times| residual::adding_up_to(times, pass_ms(found)));
     let donor_times = times(&donor.iter().collect::<Vec<_>>(), question, load);
@@ -91,8 +91,8 @@ pub fn run(
 }
 
 /// The latest runs of the load on a stack.
-fn latest_runs(store: &Store, known: &Known, stack: &str, load: &Load) -> Result<Vec<StoredRun>> {
-    let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
+fn latest_runs(store: &Store, known: &Known, stack: &WrittenStack, load: &Load) -> Result<Vec<StoredRun>> {
+    let cell = known.cells.iter().find(|cell| cell.stack == *stack && cell.workload == load.workload);
     let latest = cell.into_iter().flat_map(|cell| cell.runs.iter().rev().take(REPLICATIONS as usize));
     Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
 }
