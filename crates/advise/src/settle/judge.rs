@@ -103,8 +103,8 @@ pub struct SideVerdict {
 /// What was seen of flushes on a stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Semantics {
-    /// The label of the stack.
-    pub label: String,
+    /// The stack; in JSON its label.
+    pub label: LabelledStack,
     /// What showed it.
     pub trace: FlushTrace,
     /// Flushes at the disk for each of the guest's.
@@ -124,8 +124,8 @@ pub struct Settlement {
     pub question: String,
     /// Why it cannot be settled here at all.
     pub cannot: Option<String>,
-    /// The stack of each label.
-    pub stacks: BTreeMap<String, WrittenStack>,
+    /// What is compared, as it was built.
+    pub stacks: BTreeMap<LabelledStack, WrittenStack>,
     /// The sides.
     pub sides: Vec<SideVerdict>,
     /// What was seen of flushes.
@@ -159,12 +159,11 @@ pub fn judge(dispute: &Dispute, evidence: &Evidence) -> Settlement {
     runs.extend(evidence.traces.iter().map(|trace| trace.run));
     runs.sort_unstable();
     runs.dedup();
-    let stacks = evidence.stacks.iter();
     Settlement {
         id: dispute.id.to_owned(),
         question: dispute.question.to_owned(),
         cannot: dispute.cannot.map(str::to_owned),
-        stacks: stacks.map(|(labelled, stack)| (labelled.label.to_owned(), stack.clone())).collect(),
+        stacks: evidence.stacks.clone(),
         sides: sides.collect(),
         semantics: evidence.semantics(dispute),
         not_tested: dispute.untested.iter().map(|text| (*text).to_owned()).collect(),
@@ -307,7 +306,7 @@ impl Evidence {
             for workload in &workloads {
                 // One row says it; the claims look at all of them.
                 rows.extend(self.traces_of(labelled, workload).next().map(|trace| Semantics {
-                    label: labelled.label.to_owned(),
+                    label: labelled,
                     trace: trace.clone(),
                     per_flush: trace.per_flush(),
                     per_write: trace.per_write(),

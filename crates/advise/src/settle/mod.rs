@@ -12,6 +12,7 @@ use std::fmt;
 use nestor_results::WrittenWorkload;
 use nestor_text::units;
 use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};
 
@@ -55,6 +56,13 @@ pub struct LabelledStack {
 
 const fn labelled(label: &'static str, stack: &'static str) -> LabelledStack {
     LabelledStack { label, stack }
+}
+
+/// As its label.
+impl Serialize for LabelledStack {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.label)
+    }
 }
 
 impl fmt::Display for LabelledStack {

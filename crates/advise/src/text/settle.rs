@@ -46,8 +46,8 @@ pub fn settlement_text(settlement: &Settlement, sentences: Option<&[String]>, gr
     }
     text.push_str(&semantics(settlement));
     text.push('\n');
-    for (label, stack) in &settlement.stacks {
-        text.push_str(&format!("  {label}: {stack}\n"));
+    for (labelled, stack) in &settlement.stacks {
+        text.push_str(&format!("  {labelled}: {stack}\n"));
     }
     if !settlement.not_tested.is_empty() {
         text.push_str(&wrapped("  not tested: ", &settlement.not_tested.join("; ")));
@@ -97,7 +97,7 @@ fn semantics(settlement: &Settlement) -> String {
             Reach::NeverAsked => "were not requested",
         };
         rows.push(vec![
-            row.label.clone(),
+            row.label.to_string(),
             row.trace.guest_flushes().to_string(),
             row.trace.medium_flushes.to_string(),
             number(row.per_flush),
