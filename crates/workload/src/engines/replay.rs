@@ -296,4 +296,12 @@ mod tests {
         let error = Workload::parse("replay:trace:file=a:pace=max:speed=2").unwrap_err().to_string();
         assert!(error.contains("give either speed or pace=max"), "{error}");
     }
+
+    #[test]
+    fn only_a_depth_states_a_demand() {
+        let of = |text: &str| Workload::parse(text).unwrap().demand();
+        let deep = Demand { outstanding: Some(12), workers: Some(12), ..Demand::default() };
+        assert_eq!(of("replay:trace:file=/t:depth=12:pace=max"), deep);
+        assert_eq!(of("replay:trace:file=/t"), Demand::default());
+    }
 }

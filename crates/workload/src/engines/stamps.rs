@@ -377,4 +377,10 @@ mod tests {
         let error = Workload::parse("stamps:mixed:bs=512").unwrap_err().to_string();
         assert!(error.contains("write a multiple of 4k"), "{error}");
     }
+
+    #[test]
+    fn the_demand_is_the_depth() {
+        let demand = Workload::parse("stamps:mixed:depth=3").unwrap().demand();
+        assert_eq!(demand, Demand { outstanding: Some(3), workers: Some(3), ..Demand::default() });
+    }
 }

@@ -250,4 +250,10 @@ mod tests {
         assert_eq!(short.describe(), "30 clients for 10 s after 2 s of warm-up");
         assert_eq!(short.remarks().len(), 1);
     }
+
+    #[test]
+    fn clients_are_workers() {
+        let demand = Workload::parse("dbench:fileserver:clients=3").unwrap().demand();
+        assert_eq!(demand, Demand { workers: Some(3), ..Demand::default() });
+    }
 }

@@ -306,3 +306,25 @@ fn check_depth(workload: &Workload) -> Result<(), Misfit> {
 fn makes_new_files(workload: &Workload) -> bool {
     workload.value("overwrite") == Some(Value::Switch(false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demand_is_that_of_all_jobs_in_the_order_of_the_case() {
+        let of = |text: &str| Workload::parse(text).unwrap().demand();
+        let usual =
+            Demand { outstanding: Some(3), workers: Some(3), past_page_cache: true, ..Demand::default() };
+        assert_eq!(of("fio:seq-read:depth=3"), Demand { in_order: true, ..usual });
+        assert_eq!(of("fio:rand-write:depth=3"), Demand { random_writes: true, ..usual });
+        let mixed = Demand {
+            outstanding: Some(128),
+            workers: Some(128),
+            random_reads: true,
+            random_writes: true,
+            ..Demand::default()
+        };
+        assert_eq!(of("fio:mixed:depth=32:numjobs=4:direct=off"), mixed);
+    }
+}

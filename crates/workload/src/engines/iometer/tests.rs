@@ -77,3 +77,27 @@ fn options_that_do_not_fit_are_refused() {
     assert!(error("iometer:grid:sizes=512/1+1000/1").contains("1000 is not a multiple of 512"));
     assert_eq!(error("iometer:grid:bs=4k:sizes=8k/1"), "the sizes of requests are given twice");
 }
+
+#[test]
+fn shares_are_stated_of_all_but_a_surface() {
+    let of = |text: &str| Workload::parse(text).unwrap().demand();
+    let mail = Demand {
+        outstanding: Some(9),
+        workers: Some(9),
+        think_ms: Some(0.35),
+        past_page_cache: true,
+        read_share: Some(0.64),
+        random_share: Some(1.0),
+        request_bytes: Some(11 << 10),
+        ..Demand::default()
+    };
+    assert_eq!(of("iometer:mail:think=0.35:workers=9"), mail);
+    assert_eq!(of("iometer:grid:workers=3:depth=2").outstanding, Some(6));
+    let several = of("iometer:grid:sizes=4k/30+8k/70:read=10:random=90");
+    let found = (several.read_share, several.random_share, several.request_bytes);
+    assert_eq!(found, (Some(0.1), Some(0.9), None));
+    let surface = of("iometer:surface:depth=8:direct=off");
+    let found = (surface.read_share, surface.random_share, surface.request_bytes);
+    assert_eq!(found, (None, None, None));
+    assert!(surface.is_surface && !surface.past_page_cache);
+}

@@ -165,3 +165,11 @@ fn servers_are_the_table_s() {
         Workload::parse("wml:fileserver:scale=0.000001").unwrap_err().to_string().contains("no file is left")
     );
 }
+
+#[test]
+fn threads_are_workers_and_those_of_the_script_if_none_are_given() {
+    let of = |text: &str| Workload::parse(text).unwrap().demand();
+    assert_eq!(of("wml:webserver:threads=7"), Demand { workers: Some(7), ..Demand::default() });
+    assert_eq!(of("wml:webserver"), Demand { workers: Some(100), ..Demand::default() });
+    assert!(of("wml:nas-seq-write").in_order);
+}
