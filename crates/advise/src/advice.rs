@@ -1,6 +1,6 @@
 //! The answer: recommendations with their evidence, their mechanism and their price.
 
-use nestor_results::{WrittenStack, WrittenWorkload};
+use nestor_results::{WrittenPlace, WrittenStack, WrittenWorkload};
 use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ pub struct Advice {
     /// The workload.
     pub workload: WrittenWorkload,
     /// Where it was measured.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// What is compared.
     pub unit: Unit,
     /// Whether the numbers are physical, in sentences; `None` if that was not looked into.
@@ -220,7 +220,7 @@ pub struct Question {
     /// The workload.
     pub workload: WrittenWorkload,
     /// Where it was measured.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// What is compared.
     pub unit: Unit,
     /// The stack that the others are compared with.
@@ -297,7 +297,7 @@ mod tests {
     fn what_is_not_physical_comes_after_all_others() {
         let question = Question {
             workload: "fio:rand-write".into(),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             unit: Unit::OperationsPerSecond,
             yours: "yours".into(),
             physical: None,

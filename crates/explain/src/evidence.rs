@@ -6,6 +6,8 @@ use nestor_correlate::{Blame, Cause, Level, LevelKind, Origin, SampledTree, Spen
 use nestor_layout::Class;
 use nestor_processor::ProcessorSpeed;
 use nestor_results::Executor;
+use nestor_results::{Executor, WrittenPlace};
+use nestor_stack::LayerRole;
 use nestor_stack::{LayerRole, MachineName};
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
@@ -83,7 +85,7 @@ pub struct Evidence {
     /// The workload.
     pub workload: String,
     /// Where it ran.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// Numbers of the runs.
     pub runs: Vec<i64>,
     /// Operations per second of each run.

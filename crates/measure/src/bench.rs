@@ -1,6 +1,7 @@
 //! Where cells run: the only part of a laboratory that a campaign needs.
 
 use nestor_lab::Lab;
+use nestor_results::WrittenPlace;
 use nestor_stack::Stack;
 
 use crate::cell::{CellEnd, CellRequest, run_cell};
@@ -8,7 +9,7 @@ use crate::cell::{CellEnd, CellRequest, run_cell};
 /// A place that runs one cell after another, each on a fresh stack.
 pub trait Bench {
     /// Its place, as results name it: `emulated`, `this`, `ssh:HOST`.
-    fn ground(&self) -> String;
+    fn ground(&self) -> WrittenPlace;
 
     /// SHA-256 of what all its numbers depend on besides the cells; `None` if they also depend on anything else.
     fn dependencies(&mut self) -> Option<[u8; 32]> {
@@ -23,8 +24,8 @@ pub trait Bench {
 }
 
 impl Bench for Lab {
-    fn ground(&self) -> String {
-        self.place().to_string()
+    fn ground(&self) -> WrittenPlace {
+        self.place().clone().into()
     }
 
     fn dependencies(&mut self) -> Option<[u8; 32]> {

@@ -17,7 +17,7 @@ use crate::watcher::Watcher;
 use nestor_results::record::CellRecord;
 use nestor_results::{
     CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PastCell, PlannedCell, Store,
-    StoreError, StoredRun, Study, TraceMode, WrittenStack, budget_ended,
+    StoreError, StoredRun, Study, TraceMode, WrittenPlace, WrittenStack, budget_ended,
 };
 
 /// How a study is run.
@@ -85,7 +85,7 @@ pub fn run_campaign(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Laboratory {
     /// The place, as results name it.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// SHA-256 of what all numbers depend on besides the cells; `None` if they also depend on anything else.
     pub digest: Option<[u8; 32]>,
 }

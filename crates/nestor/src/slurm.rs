@@ -218,7 +218,7 @@ fn job_of(record: &StudyRecord, lab: &LabArguments, laboratory: &Laboratory) -> 
 /// What every node has to be like: this program, QEMU and lab image.
 fn laboratory_here(lab: &LabArguments, seed: u64) -> Result<Laboratory> {
     let place = lab.place()?.place.clone();
-    let ground = place.to_string();
+    let ground = place.clone().into();
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),

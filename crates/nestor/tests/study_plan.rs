@@ -220,7 +220,7 @@ impl Begun {
         };
         let record = StudyRecord {
             hash: study.hash("emulated"),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             study,
             sentinels: false,
             ended_early: None,

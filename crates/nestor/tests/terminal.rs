@@ -58,7 +58,7 @@ fn results_of_somebody_elses_laboratory() {
     let hash = study.hash("emulated");
     let kept = StudyRecord {
         hash,
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         study,
         sentinels: false,
         ended_early: Some(HOSTILE.to_owned()),

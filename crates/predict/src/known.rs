@@ -6,7 +6,6 @@ use nestor_results::{
     Executor, Known, KnownCell, KnownDemand, KnownLoad, KnownStack, WrittenStack, WrittenWorkload,
     stack_parts,
 };
-use nestor_stack::Place;
 use nestor_workload::SurfacePoint;
 
 use crate::evidence::Points;
@@ -18,8 +17,7 @@ impl Evidence {
     /// `on` names the place in commands, where it has to be named.
     pub fn of(known: &Known, on: Option<String>) -> Self {
         let mut evidence = Self { on, ..Self::default() };
-        let processor = known.place.on.parse::<Place>().ok().and_then(|place| place.modelled_processor());
-        let mips = processor.map(|speed| f64::from(speed.mips()));
+        let mips = known.place.on.modelled_processor().map(|speed| f64::from(speed.mips()));
         evidence.cells = known.cells.iter().filter_map(|cell| measured_load(known, cell, mips)).collect();
         for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
             evidence.shapes.insert(name.clone(), shape(load));

@@ -6,6 +6,8 @@ use nestor_processor::ProcessorSpeed;
 use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass, Place};
 use serde::{Deserialize, Serialize};
 
+use crate::WrittenPlace;
+
 /// Where and on what a cell ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Kept", into = "Kept")]
@@ -13,7 +15,7 @@ pub struct Environment {
     /// Nestor's version and build.
     pub nestor: String,
     /// `emulated`, `this` or `ssh:HOST`.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// The machines, outermost first.
     pub machines: Vec<MachineRecord>,
     /// Packages that matter (qemu, fio, mkfs tools, kernel) with their versions, by machine label and name.
@@ -40,20 +42,15 @@ pub struct UserMediumRecord {
     pub write_cache: Option<bool>,
 }
 
-/// Whether what is kept under this place was made in virtual time.
-pub(crate) fn is_virtual(ground: &str) -> bool {
-    ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time())
-}
-
 impl Environment {
     /// Whether the cell ran in virtual time.
     pub fn is_in_virtual_time(&self) -> bool {
-        is_virtual(&self.ground)
+        self.ground.is_in_virtual_time()
     }
 
     /// The speed of the modelled processor, where the cell ran in virtual time.
     pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
-        self.ground.parse::<Place>().ok()?.modelled_processor()
+        self.ground.modelled_processor()
     }
 
     /// All remarks.
@@ -100,7 +97,7 @@ impl MachineRecord {
 #[derive(Clone, Serialize, Deserialize)]
 struct Kept {
     nestor: String,
-    ground: String,
+    ground: WrittenPlace,
     machines: Vec<MachineRecord>,
     packages: BTreeMap<String, String>,
     settings: BTreeMap<String, String>,

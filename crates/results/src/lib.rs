@@ -60,7 +60,7 @@ pub use structure::{Quantity, StructuralDifference, structural_differences};
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};
 pub use trace_mode::TraceMode;
-pub use written::{Written, WrittenStack, WrittenWorkload, written_stacks};
+pub use written::{Written, WrittenPlace, WrittenStack, WrittenWorkload, written_stacks};
 
 #[cfg(test)]
 mod tests;

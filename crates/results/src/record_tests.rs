@@ -25,7 +25,7 @@ fn marks_of_the_usual_processor_are_kept_as_when_there_was_no_other() {
 
 #[test]
 fn a_cell_knows_the_processor_of_its_place() {
-    let on = |ground: &str| Environment { ground: ground.to_owned(), ..Environment::default() };
+    let on = |ground: &str| Environment { ground: ground.into(), ..Environment::default() };
     let mips = |ground| on(ground).modelled_processor().map(ProcessorSpeed::mips);
     assert_eq!(mips("emulated:time=virtual"), Some(1000));
     assert_eq!(mips("emulated:time=virtual:cpu=4000mips"), Some(4000));

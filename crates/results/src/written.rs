@@ -1,4 +1,4 @@
-//! Stacks and workloads as studies and results name them.
+//! Stacks, workloads and places as studies and results name them.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -8,13 +8,14 @@ use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use nestor_stack::{Stack, StackError};
+use nestor_processor::ProcessorSpeed;
+use nestor_stack::{Place, PlaceWish, Stack, StackError};
 use nestor_workload::Workload;
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A stack or a workload with its canonical text, under which results are kept and compared. It is parsed at most once, however
+/// A stack, a workload or a place with its canonical text, under which results are kept and compared. It is parsed at most once, however
 /// often it is cloned. A result of another version may name one that this version does not know; it keeps its text.
 ///
 /// Equality, order and hash are those of the text.
@@ -29,6 +30,8 @@ struct Inner<T> {
 pub type WrittenStack = Written<Stack>;
 /// A workload by its canonical text.
 pub type WrittenWorkload = Written<Workload>;
+/// A place by the text that results are stored under.
+pub type WrittenPlace = Written<Place>;
 
 impl<T> Written<T> {
     /// The text.
@@ -48,6 +51,24 @@ impl<T: FromStr> Written<T> {
     }
 }
 
+impl WrittenPlace {
+    /// Whether what ran there ran in virtual time.
+    pub fn is_in_virtual_time(&self) -> bool {
+        self.value().is_some_and(Place::is_in_virtual_time)
+    }
+
+    /// The speed of its modelled processor, if that is what it has.
+    pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
+        self.value()?.modelled_processor()
+    }
+
+    /// What `--on` has to be given to mean it: `emulated` alone would be the time that is right on this machine. A place that this
+    /// version does not know can only be repeated.
+    pub fn as_asked(&self) -> String {
+        self.value().map_or_else(|| self.to_string(), |place| PlaceWish::Exactly(place.clone()).to_string())
+    }
+}
+
 impl<T: fmt::Display> From<T> for Written<T> {
     fn from(value: T) -> Self {
         Self::of(value.to_string(), OnceLock::from(Some(value)))
@@ -61,29 +82,24 @@ impl<T> Default for Written<T> {
     }
 }
 
-impl From<&str> for WrittenStack {
-    fn from(text: &str) -> Self {
-        Self::of(text.to_owned(), OnceLock::new())
-    }
+/// What is written as a text; for each by itself, because a text can be written too.
+macro_rules! from_text {
+    ($($written:ty),+) => {
+        $(impl From<&str> for $written {
+            fn from(text: &str) -> Self {
+                Self::from(text.to_owned())
+            }
+        }
+
+        impl From<String> for $written {
+            fn from(text: String) -> Self {
+                Self::of(text, OnceLock::new())
+            }
+        })+
+    };
 }
 
-impl From<&str> for WrittenWorkload {
-    fn from(text: &str) -> Self {
-        Self::of(text.to_owned(), OnceLock::new())
-    }
-}
-
-impl From<String> for WrittenStack {
-    fn from(text: String) -> Self {
-        Self::of(text, OnceLock::new())
-    }
-}
-
-impl From<String> for WrittenWorkload {
-    fn from(text: String) -> Self {
-        Self::of(text, OnceLock::new())
-    }
-}
+from_text!(WrittenStack, WrittenWorkload, WrittenPlace);
 
 impl<T> Clone for Written<T> {
     fn clone(&self) -> Self {
@@ -211,5 +227,17 @@ mod tests {
         assert_eq!(serde_json::to_string(&unknown).unwrap(), "\"zfs:of=2031/hdd\"");
         let known: WrittenStack = serde_json::from_str("\"ext4/hdd\"").unwrap();
         assert_eq!(known.value().map(ToString::to_string).as_deref(), Some("ext4/hdd"));
+    }
+
+    #[test]
+    fn a_stored_place_is_asked_for_in_its_own_time() {
+        for (stored, asked) in [
+            ("emulated", "emulated:time=real"),
+            ("emulated:time=virtual", "emulated:time=virtual"),
+            ("ssh:lab", "ssh:lab"),
+            ("moon:crater=3", "moon:crater=3"),
+        ] {
+            assert_eq!(WrittenPlace::from(stored).as_asked(), asked);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nestor_measure::Order;
-use nestor_results::{PlannedCell, TraceMode, WrittenStack};
+use nestor_results::{PlannedCell, TraceMode, WrittenPlace, WrittenStack};
 use serde::{Deserialize, Serialize};
 
 /// Cells that a task takes at most, unless there are too many: a task that does not end before its time limit, or that is lost, then
@@ -19,8 +19,8 @@ const MOST_TASKS: usize = 1000;
 pub struct ArrayJob {
     /// SHA-256 of the program that wrote it, which has to be the one that reads it.
     pub program: String,
-    /// The place of the cells, as `--on` takes it.
-    pub place: String,
+    /// The place of the cells.
+    pub place: WrittenPlace,
     /// SHA-256 of what all numbers depend on besides the cells: each node has to have the same.
     pub laboratory: String,
     /// Name and hash of the study that results are kept under.

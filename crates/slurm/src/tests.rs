@@ -235,7 +235,7 @@ impl Table {
             request: Request { at_once: 2, memory_mib: 100, ..Request::default() },
             job: ArrayJob {
                 program: String::new(),
-                place: PLACE.to_owned(),
+                place: PLACE.into(),
                 laboratory: String::new(),
                 study: (study.name.clone(), study.hash(PLACE)),
                 stacks: study.stacks.clone(),
@@ -256,7 +256,7 @@ impl Table {
 
     fn run(&self, study: &Study, fates: Fates) -> (CampaignEnd, Option<String>) {
         let mut crew = self.crew(study, fates);
-        let laboratory = Laboratory { ground: PLACE.to_owned(), digest: Some([1; 32]) };
+        let laboratory = Laboratory { ground: PLACE.into(), digest: Some([1; 32]) };
         let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
         let no = AtomicBool::new(false);
         let end = run_campaign_by(&mut crew, &laboratory, study, &mut self.store(), &options, &no, &Silent);

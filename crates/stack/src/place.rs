@@ -175,14 +175,6 @@ pub enum PlaceWish {
     Exactly(Place),
 }
 
-impl PlaceWish {
-    /// What `--on` has to be given to mean the place that results are stored under: `emulated` alone would be the time that is right on
-    /// this machine. A place that this version does not know can only be repeated.
-    pub fn text_for_stored(stored: &str) -> String {
-        stored.parse().map_or_else(|_| stored.to_owned(), |place| Self::Exactly(place).to_string())
-    }
-}
-
 impl FromStr for PlaceWish {
     type Err = String;
 
@@ -232,18 +224,6 @@ mod tests {
             assert!(text.parse::<Place>().unwrap_err().contains(
                 "the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
             ));
-        }
-    }
-
-    #[test]
-    fn a_stored_place_is_asked_for_in_its_own_time() {
-        for (stored, asked) in [
-            ("emulated", "emulated:time=real"),
-            ("emulated:time=virtual", "emulated:time=virtual"),
-            ("ssh:lab", "ssh:lab"),
-            ("moon:crater=3", "moon:crater=3"),
-        ] {
-            assert_eq!(PlaceWish::text_for_stored(stored), asked);
         }
     }
 

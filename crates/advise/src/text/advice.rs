@@ -330,7 +330,7 @@ mod tests {
         first.confirmed = Some(ratio);
         Advice {
             workload: "wml:mailserver".into(),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             unit: Unit::OperationsPerSecond,
             physical: Some(vec![
                 "yes: 142 IOPS on a disk that can do 118 random, 40 % sequential".to_owned(),

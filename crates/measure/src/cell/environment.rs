@@ -19,7 +19,7 @@ const EMULATOR: &str = "this machine qemu";
 pub(super) fn before_building(lab: &Lab) -> Environment {
     Environment {
         nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
-        ground: lab.place().to_string(),
+        ground: lab.place().clone().into(),
         place_remark: lab.remark().map(str::to_owned),
         ..Environment::default()
     }

@@ -15,7 +15,7 @@ use crate::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use crate::cell::{CellEnd, CellRequest};
 use crate::watcher::Watcher;
 use nestor_results::record::{CellRecord, Mark, Outcome};
-use nestor_results::{CellFailure, CellKey, FailureCause, RunFilter, Store, Study};
+use nestor_results::{CellFailure, CellKey, FailureCause, RunFilter, Store, Study, WrittenPlace};
 
 const STACKS: [&str; 3] = ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/raw/xfs/hdd"];
 
@@ -28,8 +28,8 @@ struct MadeUp<'a> {
 }
 
 impl Bench for MadeUp<'_> {
-    fn ground(&self) -> String {
-        "emulated".to_owned()
+    fn ground(&self) -> WrittenPlace {
+        "emulated".into()
     }
 
     fn make_room_for(&mut self, _: &[Stack]) {}
@@ -52,7 +52,7 @@ impl Bench for MadeUp<'_> {
 struct Repeating<'a>(MadeUp<'a>, [u8; 32]);
 
 impl Bench for Repeating<'_> {
-    fn ground(&self) -> String {
+    fn ground(&self) -> WrittenPlace {
         self.0.ground()
     }
 

@@ -55,7 +55,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         marks: Vec::new(),
         environment: Environment {
             nestor: "0.1.0".to_owned(),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             machines: Vec::new(),
             packages: BTreeMap::new(),
             settings: BTreeMap::new(),

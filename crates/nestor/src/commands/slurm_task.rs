@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions};
 use nestor_measure::Bench as _;
 use nestor_results::{Store, WrittenStack};
 use nestor_slurm::{ArrayJob, TaskCell, TaskFiles, TaskStatus};
-use nestor_stack::{Place, Stack};
+use nestor_stack::Stack;
 
 use crate::progress::Progress;
 use crate::session::remove_leftovers;
@@ -78,7 +78,9 @@ impl Task<'_> {
             );
         }
         remove_leftovers()?;
-        let place: Place = self.job.place.parse().map_err(|e| anyhow!("{e}"))?;
+        let Some(place) = self.job.place.value().cloned() else {
+            bail!("this version does not know the place {}", self.job.place);
+        };
         let mut lab = Lab::open(LabOptions {
             place,
             image: Some(lab_image::files()?),

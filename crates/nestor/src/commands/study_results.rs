@@ -9,7 +9,6 @@ use nestor_report::{
     StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
 };
 use nestor_results::{CellRecord, Store, StudyRecord, duration_words};
-use nestor_stack::PlaceWish;
 use nestor_terminal::{visible, visible_json};
 
 use crate::whole_file;
@@ -96,7 +95,7 @@ fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
             *facts.entry(name).or_default().entry(value).or_default() += 1;
         }
     }
-    let place = PlaceWish::text_for_stored(&record.ground);
+    let place = record.ground.as_asked();
     let mut text = format!("{runs} runs on `--on {place}`, seed {}\n", record.study.seed);
     for session in &record.sessions {
         let words = |seconds: f64| duration_words(std::time::Duration::from_secs(seconds as u64));

@@ -71,7 +71,7 @@ impl MadeUp {
             load_s: None,
             outcome: Outcome::Measured(measured),
             marks: Vec::new(),
-            environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },
+            environment: Environment { ground: "emulated".into(), ..Environment::default() },
         });
     }
 
@@ -90,7 +90,7 @@ impl MadeUp {
         let stacks = stacks.iter().map(|stack| (*stack).into()).collect();
         self.studies.push(StudyRecord {
             hash: hash(name),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             study: Study::new(name, "", stacks, vec![self.workload.clone().into()]),
             sentinels: false,
             ended_early: None,

@@ -60,7 +60,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
             path_length: None,
         }),
         marks: Vec::new(),
-        environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },
+        environment: Environment { ground: "emulated".into(), ..Environment::default() },
     }
 }
 
@@ -112,8 +112,7 @@ pub fn at(on: &str, accelerator: &str, mut record: CellRecord) -> CellRecord {
         accelerator: accelerator.parse().unwrap(),
         ..MachineRecord::default()
     };
-    record.environment =
-        Environment { ground: on.to_owned(), machines: vec![host], ..Environment::default() };
+    record.environment = Environment { ground: on.into(), machines: vec![host], ..Environment::default() };
     record
 }
 

@@ -162,7 +162,7 @@ pub fn environment() -> Environment {
         |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Environment {
         nestor: "nestor 0.1.0".to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         machines: vec![machine("host", "tcg", 1024), machine("guest", "kvm", 256)],
         packages: texts(&[("host fio", "3.33-3"), ("host e2fsprogs", "1.47.0-2")]),
         settings: texts(&[
@@ -263,7 +263,7 @@ pub fn study(replications: u32) -> StudyRecord {
     };
     StudyRecord {
         hash: "0123456789abcdef".to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         study,
         sentinels: false,
         ended_early: Some("budget of 5 min ended".to_owned()),

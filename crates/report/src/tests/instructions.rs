@@ -13,7 +13,7 @@ fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
 fn counted_on(ground: &str, stack: usize, each: u64) -> Vec<StoredRun> {
     let mut records = runs(stack, 1, 3);
     for (record, more) in records.iter_mut().zip([0, 100, 200]) {
-        ground.clone_into(&mut record.environment.ground);
+        record.environment.ground = ground.into();
         let Outcome::Measured(measured) = &mut record.outcome else { continue };
         let operations = measured.load.operations.values().map(|o| o.operations).sum::<u64>();
         let count = (each + more) * operations / 2;

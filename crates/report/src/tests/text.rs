@@ -372,7 +372,7 @@ fn lists_of_runs() {
         study: None,
         stack: STACKS[number as usize].into(),
         workload: "fio:seq-write".into(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         bytes_per_second: failure.is_none().then_some(26.2e6),
         failure: failure.map(str::to_owned),
         marks: vec!["emulated".to_owned()],
@@ -384,7 +384,7 @@ fn lists_of_runs() {
       1  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/ext2/hdd  fio:seq-write      failed  emulated
     2 of 7 runs: --all lists them all
     ");
-    let virtual_time = RunListing { ground: "emulated:time=virtual".to_owned(), ..listing(2, None) };
+    let virtual_time = RunListing { ground: "emulated:time=virtual".into(), ..listing(2, None) };
     let both = RunsView { runs: vec![virtual_time, listing(2, None)], total: 2 };
     let text = runs_text(&both, Style::plain());
     assert!(text.contains("emulated:time=virtual") && text.contains("  on "), "{text}");

@@ -1,6 +1,5 @@
 //! What lists of runs print.
 
-use nestor_stack::PlaceWish;
 use nestor_text::{Align, Table};
 
 use super::Lines;
@@ -29,7 +28,7 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
             &run.stack,
             &run.workload,
             &result,
-            &if one_place { String::new() } else { PlaceWish::text_for_stored(&run.ground) },
+            &if one_place { String::new() } else { run.ground.as_asked() },
             &run.marks.join(", "),
         ]);
     }

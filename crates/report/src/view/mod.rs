@@ -22,7 +22,7 @@ pub use study::{
 pub use trace::{JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow};
 
 use nestor_results::{Environment, StoredRun, WrittenWorkload};
-use nestor_stack::Accelerator;
+use nestor_stack::{Accelerator, HostTime, Place};
 use nestor_workload::Workload;
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
@@ -52,11 +52,12 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
     const EMULATED: &str = "shapes and ratios hold, absolute CPU-bound numbers do not";
     let Some(host) = environment.machines.first() else { return Vec::new() };
     let modelled = environment.modelled_processor();
-    let place = match (environment.ground.as_str(), modelled) {
-        (_, Some(_)) => "on an emulated host in virtual time".to_owned(),
-        ("emulated", None) => "on an emulated host".to_owned(),
-        ("this", None) => "on this machine".to_owned(),
-        (other, None) => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
+    let place = match environment.ground.value() {
+        Some(Place::Emulated(HostTime::Virtual(_))) => "on an emulated host in virtual time".to_owned(),
+        Some(Place::Emulated(HostTime::Real)) => "on an emulated host".to_owned(),
+        Some(Place::This) => "on this machine".to_owned(),
+        Some(Place::Ssh(host)) => format!("on {host}"),
+        None => format!("on {}", environment.ground),
     };
     let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator.is_emulation());
     let mut sentences = vec![match (host.accelerator, modelled) {

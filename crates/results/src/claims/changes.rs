@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, params};
 
 use crate::compare::{Counted, Sample};
-use crate::environment::is_virtual;
-use crate::{Study, WrittenStack};
+use crate::{Study, WrittenPlace, WrittenStack};
 
 /// A workload of which only some blocks count.
 pub(super) struct Parted {
@@ -51,7 +50,7 @@ fn runs_by_workload(connection: &Connection) -> rusqlite::Result<BTreeMap<String
             bytes_per_second: row.get(6)?,
             operations_per_second: row.get(7)?,
             violated: None,
-            in_virtual_time: is_virtual(&row.get::<_, String>(8)?),
+            in_virtual_time: row.get::<_, WrittenPlace>(8)?.is_in_virtual_time(),
         };
         found.entry(row.get(1)?).or_default().entry(row.get(0)?).or_default().push(sample);
     }

@@ -139,7 +139,7 @@ pub(crate) fn environment_facts(
     environment: &Environment,
     working_set_bytes: Option<u64>,
 ) -> Vec<(Fact, String)> {
-    let mut facts = vec![(Fact::Ground, environment.ground.clone())];
+    let mut facts = vec![(Fact::Ground, environment.ground.to_string())];
     let version = |(name, version): (&String, &String)| (Fact::Version(name.clone()), version.clone());
     facts.extend(environment.packages.iter().map(version));
     if let Some(host) = environment.machines.first() {

@@ -43,8 +43,8 @@ pub use query::{RunFilter, RunListing};
 #[cfg(test)]
 pub(crate) use schema::of_version;
 
-use crate::Study;
 use crate::record::{CellRecord, Outcome};
+use crate::{Study, WrittenPlace};
 
 /// The longest text or blob of a results file; a record is a text, of some 100 KiB.
 pub(crate) const LONGEST_VALUE_BYTES: i32 = 64 << 20;
@@ -83,7 +83,7 @@ pub struct StudyRecord {
     /// [`Study::hash`] with the ground.
     pub hash: String,
     /// Where it runs: `emulated`, `this`, `ssh:HOST`.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// The study.
     pub study: Study,
     /// Whether its plan has sentinels.

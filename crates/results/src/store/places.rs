@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineName, PlaceWish};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel, MachineName, PlaceWish};
 use rusqlite::{Connection, params};
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{WrittenStack, WrittenWorkload};
+use crate::{WrittenPlace, WrittenStack, WrittenWorkload};
 
 /// A place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct KnownPlace {
-    /// As results are stored under it: the text of a [`nestor_stack::Place`].
-    pub on: String,
+    /// As results are stored under it.
+    pub on: WrittenPlace,
     /// What executes the instructions of its host; `None`, in JSON an empty text, where the runs do not say.
     #[serde(serialize_with = "name_or_nothing", deserialize_with = "named_or_none")]
     pub processors: Option<Accelerator>,
@@ -34,7 +34,7 @@ fn named_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Accelerato
 impl KnownPlace {
     /// As `--on` is given it, with what executes its instructions: `emulated:time=real (TCG)`.
     pub fn in_words(&self) -> String {
-        let mut words = PlaceWish::text_for_stored(&self.on);
+        let mut words = self.on.as_asked();
         if let Some(processors) = self.processors.filter(|processors| *processors != Accelerator::Hardware) {
             words = format!("{words} ({})", processors.name().to_uppercase());
         }
@@ -85,7 +85,7 @@ pub(super) fn keep_only(connection: &Connection, on: &str) -> rusqlite::Result<(
         let meant = groups.iter().filter(|(_, place)| is_meant(place));
         meant.max_by(|a, b| a.0.newest.cmp(&b.0.newest)).map(|(_, place)| place.clone())
     };
-    let here = KnownPlace { on: on.to_owned(), ..KnownPlace::default() };
+    let here = KnownPlace { on: on.into(), ..KnownPlace::default() };
     let here = newest(&|place| place.on == on).unwrap_or(here);
     let with_guests =
         newest(&|place| place.on == on && place.processors == here.processors && place.guests.is_some());
@@ -142,7 +142,7 @@ fn with_places(connection: &Connection, groups: Vec<Group>) -> rusqlite::Result<
 
 /// The machines of a run.
 struct Machines {
-    on: String,
+    on: WrittenPlace,
     host: Option<Accelerator>,
     emulated_guests: usize,
 }

@@ -1,7 +1,7 @@
 //! How far a study is: what its cells reached, and how long cells take.
 
 use super::{Store, StoreError, StudyRecord};
-use crate::environment::is_virtual;
+use crate::WrittenPlace;
 use crate::estimate::PastCell;
 use crate::stopping::{CellSample, throughput};
 
@@ -42,7 +42,7 @@ impl Store {
                     repeat: row.get(3)?,
                     throughput: throughput(row.get(4)?, row.get(5)?),
                     cell_s: row.get(6)?,
-                    in_virtual_time: is_virtual(&row.get::<_, String>(7)?),
+                    in_virtual_time: row.get::<_, WrittenPlace>(7)?.is_in_virtual_time(),
                 })
             })?
             .collect()

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, StoredRun, StudyRecord};
-use crate::{CellKey, WrittenStack, WrittenWorkload};
+use crate::{CellKey, WrittenPlace, WrittenStack, WrittenWorkload};
 
 /// Which runs are wanted; what is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct RunFilter {
     /// A workload.
     pub workload: Option<WrittenWorkload>,
     /// Where it ran.
-    pub ground: Option<String>,
+    pub ground: Option<WrittenPlace>,
     /// Leaves out runs of which a later one of the same study, stack, workload, block and repeat exists: failures that were tried
     /// again. Of runs outside of studies, it leaves out those that a later one repeats, because both depend on the same in virtual time
     /// (`--verify`, `--again`): it has the same numbers, and is no second sample.
@@ -42,7 +42,7 @@ pub struct RunListing {
     /// The workload.
     pub workload: WrittenWorkload,
     /// Where it ran.
-    pub ground: String,
+    pub ground: WrittenPlace,
     /// Throughput; `None` if it failed.
     pub bytes_per_second: Option<f64>,
     /// The error message, if it failed.

@@ -36,7 +36,7 @@ impl Lab {
         let study = Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]);
         let study = StudyRecord {
             hash: HASH.to_owned(),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             study,
             sentinels: false,
             ended_early: None,

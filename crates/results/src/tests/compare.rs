@@ -91,7 +91,7 @@ fn the_ends_of_the_blocks_show_drift() {
 #[test]
 fn other_software_or_ground_is_told() {
     let mut elsewhere = record("other", 0, 50 * MIB);
-    elsewhere.environment.ground = "this".to_owned();
+    elsewhere.environment.ground = "this".into();
     elsewhere.environment.packages.insert("host fio".to_owned(), "3.40-1".to_owned());
     let (base, other) = (runs("base", &[100]), stored(vec![elsewhere]));
     let comparison = compare(&borrowed(&base), &borrowed(&other)).unwrap();

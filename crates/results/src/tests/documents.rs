@@ -85,7 +85,7 @@ impl Kept {
         }
         let study = StudyRecord {
             hash: record(stacks[0], 0, MIB).study_hash.unwrap(),
-            ground: "emulated".to_owned(),
+            ground: "emulated".into(),
             study: Study::new("s", "S", stacks.map(Into::into).to_vec(), vec![workload.into()]),
             sentinels: false,
             ended_early: None,

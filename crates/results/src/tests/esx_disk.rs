@@ -95,7 +95,7 @@ fn judged(scale: &str) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
     }
     let study = StudyRecord {
         hash: HASH.to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         study,
         sentinels: false,
         ended_early: None,

@@ -110,7 +110,7 @@ pub fn environment() -> Environment {
     };
     Environment {
         nestor: "0.1.0".to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         machines: vec![machine("host", "hardware"), machine("guest", "kvm")],
         packages: BTreeMap::from([("host fio".to_owned(), "3.33-3".to_owned())]),
         settings: BTreeMap::from([("cache".to_owned(), "writethrough".to_owned())]),

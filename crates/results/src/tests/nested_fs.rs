@@ -140,7 +140,7 @@ fn judged(
     }
     let study = StudyRecord {
         hash: HASH.to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         study,
         sentinels: false,
         ended_early: None,

@@ -14,7 +14,7 @@ const TCG: &str = "ext3/tcg/hdd";
 fn run_at(on: &str, processors: &[&str], stack: &str, minute: u32, mib: u64) -> CellRecord {
     let mut record = record(stack, minute, mib * MIB);
     record.started_at = format!("2026-01-02T03:{minute:02}:00Z");
-    record.environment.ground = on.to_owned();
+    record.environment.ground = on.into();
     let model = record.environment.machines[0].clone();
     let machine = |(depth, accelerator): (usize, &&str)| {
         let (label, accelerator) = (["host", "guest", "guest 2"][depth].into(), accelerator.parse().unwrap());

@@ -114,8 +114,7 @@ fn failures_are_tried_again_and_the_latest_counts() {
     assert_eq!(finished.iter().map(|k| k.stack.as_str()).collect::<Vec<_>>(), ["a"]);
     let latest = RunFilter { latest_only: true, ..RunFilter::default() };
     assert_eq!(store.numbers(&latest).unwrap(), [2, again]);
-    let of_a =
-        RunFilter { stack: Some("a".into()), ground: Some("emulated".to_owned()), ..RunFilter::default() };
+    let of_a = RunFilter { stack: Some("a".into()), ground: Some("emulated".into()), ..RunFilter::default() };
     let listing = store.list(&of_a).unwrap();
     assert_eq!(listing.len(), 2);
     assert_eq!((listing[0].number, listing[1].failure.as_deref()), (again, Some("the guest died")));
@@ -174,7 +173,7 @@ fn study(hash: &str) -> StudyRecord {
     };
     StudyRecord {
         hash: hash.to_owned(),
-        ground: "emulated".to_owned(),
+        ground: "emulated".into(),
         study,
         sentinels: false,
         ended_early: None,

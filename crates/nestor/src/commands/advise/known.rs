@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use nestor_advise::evidence::{flush_trace, observation};
 use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
-use nestor_results::{RunFilter, Store, StoredRun, WrittenStack, WrittenWorkload};
+use nestor_results::{RunFilter, Store, StoredRun, WrittenPlace, WrittenStack, WrittenWorkload};
 use nestor_stack::layers::hypervisors::CacheMode;
 
 use super::question::Asked;
@@ -25,14 +25,14 @@ impl Runs {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of(store: &Store, asked: &Asked, ground: &str) -> Result<Self> {
+    pub fn of(store: &Store, asked: &Asked, ground: &WrittenPlace) -> Result<Self> {
         let mut found = Self { runs: Vec::new(), traces: Vec::new(), failures: Vec::new() };
         // Records are large, and a file of results may hold thousands of runs under other workloads.
         let mut listed = Vec::new();
         for workload in BTreeSet::from([asked.workload.clone(), FLUSH_PROBE.into()]) {
             listed.extend(store.list(&RunFilter {
                 workload: Some(workload),
-                ground: Some(ground.to_owned()),
+                ground: Some(ground.clone()),
                 latest_only: true,
                 ..RunFilter::default()
             })?);

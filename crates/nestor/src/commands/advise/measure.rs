@@ -4,7 +4,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use nestor_advise::FLUSH_PROBE;
-use nestor_results::{Estimator, Store, Study, StudyRecord, TraceMode, WrittenStack, WrittenWorkload};
+use nestor_results::{
+    Estimator, Store, Study, StudyRecord, TraceMode, WrittenPlace, WrittenStack, WrittenWorkload,
+};
 
 use crate::arguments::LabArguments;
 use crate::commands::run::set_tracing;
@@ -73,7 +75,7 @@ impl<'a> Bench<'a> {
     /// When the lab cannot be opened, or the user interrupted; what was measured is kept.
     pub fn measure(&mut self, part: Part) -> Result<Vec<i64>> {
         let study = self.study(part)?;
-        let ground = self.lab.place()?.place.to_string();
+        let ground = WrittenPlace::from(self.lab.place()?.place.clone());
         let hash = study.hash(&ground);
         // Sessions are what `nestor study --resume` goes by, and these studies are gone on with by asking for the same advice.
         let sessions = Vec::new();

@@ -11,7 +11,7 @@ use nestor_advise::text::{advice_text, plan_text};
 use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
-use nestor_results::{Store, StoredRun, TraceMode, WrittenStack};
+use nestor_results::{Store, StoredRun, TraceMode, WrittenPlace, WrittenStack};
 use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_statistics::{Ratio, paired_ratio};
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
 /// # Errors
 /// When it cannot be read.
 pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<Advice> {
-    let ground = arguments.lab.place_of_results(store)?.to_string();
+    let ground = arguments.lab.place_of_results(store)?.into();
     let runs = Runs::of(store, asked, &ground)?;
     let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
@@ -88,7 +88,7 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
 }
 
 fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<ScreeningPlan> {
-    let runs = Runs::of(store, asked, &arguments.lab.likely_place()?.to_string())?;
+    let runs = Runs::of(store, asked, &arguments.lab.likely_place()?.into())?;
     let known = if arguments.from == From::Screen { Vec::new() } else { runs.observations(asked) };
     let time = Time {
         budget: Some(arguments.budget),
@@ -106,7 +106,7 @@ fn measured(
     plan: &ScreeningPlan,
     arguments: &AdviseArguments,
 ) -> Result<Advice> {
-    let ground = arguments.lab.likely_place()?.to_string();
+    let ground = arguments.lab.likely_place()?.into();
     let mut runs = Runs::of(store, asked, &ground)?;
     if arguments.from == From::Screen {
         runs.forget_runs();
@@ -246,12 +246,12 @@ fn earlier_confirmation(
     store: &Store,
     asked: &Asked,
     best: &WrittenStack,
-    ground: &str,
+    ground: &WrittenPlace,
 ) -> Result<Option<Confirmation>> {
     let stacks = [asked.yours.clone(), best.clone()];
     let of_these = store.studies()?.into_iter().filter(|record| {
         record.study.name == CONFIRM
-            && record.ground == ground
+            && record.ground == *ground
             && record.study.stacks.starts_with(&stacks)
             && record.study.workloads.first().is_some_and(|workload| *workload == asked.workload)
     });
@@ -265,7 +265,13 @@ fn earlier_confirmation(
     latest.map(|numbers| confirmation_of(store, asked, best, &numbers)).transpose()
 }
 
-fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmation, ground: &str) -> Advice {
+fn advice(
+    asked: &Asked,
+    runs: &Runs,
+    ranking: Ranking,
+    confirmation: Confirmation,
+    ground: &WrittenPlace,
+) -> Advice {
     let measured = ranking.rows.iter().filter(|row| row.measured);
     let cells: Vec<(String, Vec<&StoredRun>)> =
         measured.map(|row| (row.stack.to_string(), runs.of_stack(asked, &row.stack))).collect();
@@ -278,7 +284,7 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
     let yours = runs.of_stack(asked, &asked.yours);
     let question = Question {
         workload: asked.workload.clone(),
-        ground: ground.to_owned(),
+        ground: ground.clone(),
         unit: asked.unit,
         yours: asked.yours.clone(),
         physical: physical(&cells),

@@ -191,7 +191,7 @@ fn runs_of(
             let filter = RunFilter {
                 stack: Some(stack.clone()),
                 workload: Some(workload.clone()),
-                ground: Some(arguments.lab.likely_place()?.to_string()),
+                ground: Some(arguments.lab.likely_place()?.into()),
                 latest_only: true,
                 ..RunFilter::default()
             };

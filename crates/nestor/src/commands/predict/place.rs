@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use nestor_results::{Elsewhere, Known, KnownPlace, Store};
-use nestor_stack::{Place, PlaceWish};
+use nestor_stack::PlaceWish;
 use nestor_text::units;
 
 use crate::arguments::LabArguments;
@@ -36,8 +36,8 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
 /// # Errors
 /// When nothing can be found out about this machine.
 pub fn named(place: &KnownPlace, lab: &LabArguments) -> Result<Option<String>> {
-    let is_usual = lab.on == PlaceWish::default() && place.on.parse::<Place>() == Ok(lab.usual_place()?);
-    Ok((!is_usual).then(|| PlaceWish::text_for_stored(&place.on)))
+    let is_usual = lab.on == PlaceWish::default() && place.on.value() == Some(&lab.usual_place()?);
+    Ok((!is_usual).then(|| place.on.as_asked()))
 }
 
 /// Where else there are such runs, in a sentence; `None` where there are none.
@@ -46,7 +46,7 @@ pub fn elsewhere(known: &Known, what: &str, is_meant: impl Fn(&Elsewhere) -> boo
     let here = known.place.in_words();
     let other = known.elsewhere.iter().find(|other| is_meant(other) && other.place.on != known.place.on);
     let there = other.map_or_else(String::new, |other| {
-        format!("; to predict for that place, use --on {}", PlaceWish::text_for_stored(&other.place.on))
+        format!("; to predict for that place, use --on {}", other.place.on.as_asked())
     });
     Some(format!("{what} was measured only on {places}, which says nothing about {here}{there}"))
 }
@@ -65,12 +65,12 @@ fn places(known: &Known, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String
 
 #[cfg(test)]
 mod tests {
-    use nestor_stack::{Accelerator, HostTime};
+    use nestor_stack::{Accelerator, HostTime, Place};
 
     use super::*;
 
     fn place(on: &str, processors: Accelerator) -> KnownPlace {
-        KnownPlace { on: on.to_owned(), processors: Some(processors), guests: None }
+        KnownPlace { on: on.into(), processors: Some(processors), guests: None }
     }
 
     #[test]

@@ -8,10 +8,9 @@ use nestor_measure::campaign::CampaignEnd;
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_results::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
-    trace_costs,
+    WrittenPlace, trace_costs,
 };
 use nestor_slurm::Slurm;
-use nestor_stack::Place;
 
 use super::next::next_commands;
 use super::plan::{print_plan, say_what_begins};
@@ -78,7 +77,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     }
     let place = if how.plan { lab.likely_place()? } else { lab.place()?.place.clone() };
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
-    let mut record = record_of(store, study, place.to_string(), how.resume)?;
+    let mut record = record_of(store, study, place.clone().into(), how.resume)?;
     let effort = effort_left(store, &record)?;
     let side_by_side = session::likely_side_by_side(&record.study, &place, lab)?;
     let spread = how.slurm.slurm.then(|| slurm::plan(store, &record, &effort, &how.slurm)).transpose()?;
@@ -117,7 +116,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
 }
 
 /// A study on a ground as it is kept, with its sessions so far.
-fn record_of(store: &Store, study: Study, ground: String, resume: bool) -> Result<StudyRecord> {
+fn record_of(store: &Store, study: Study, ground: WrittenPlace, resume: bool) -> Result<StudyRecord> {
     let study = if resume { as_begun(store, study, &ground)? } else { study };
     let hash = study.hash(&ground);
     let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
@@ -208,7 +207,7 @@ impl CarriedOut {
     }
 
     fn print_next(&self, report: &StudyReport) {
-        let repeats = self.record.ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time());
+        let repeats = self.record.ground.is_in_virtual_time();
         let commands = next_commands(report, &self.record, repeats);
         for (number, (command, shows)) in commands.iter().enumerate() {
             let head = if number == 0 { "next:  " } else { "       " };

@@ -3,7 +3,6 @@
 use anyhow::Result;
 use nestor_report::units;
 use nestor_results::{StudyEffort, StudyRecord, duration_words};
-use nestor_stack::PlaceWish;
 use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
@@ -58,7 +57,7 @@ pub fn print_plan(
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
-        place: PlaceWish::text_for_stored(&record.ground),
+        place: record.ground.as_asked(),
         side_by_side,
         slurm: spread,
         writes_to: written_paths(&study.stacks)?,
@@ -106,7 +105,7 @@ fn summary_text(
             None => range(words(least.wall_s(side_by_side)), words(most.wall_s(side_by_side))),
         },
     );
-    let place = PlaceWish::text_for_stored(&record.ground);
+    let place = record.ground.as_asked();
     text.push_str(&format!("  {}\n", where_in_words(&place, side_by_side, spread)));
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
