@@ -1,13 +1,13 @@
 //! The answer: recommendations with their evidence, their mechanism and their price.
 
 use nestor_results::{WrittenPlace, WrittenStack, WrittenWorkload};
-use nestor_statistics::Ratio;
+use nestor_statistics::{Ratio, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use crate::factors::HeldFixed;
-use crate::observation::Unit;
+use crate::observation::{Observation, Unit};
 use crate::price::Price;
-use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking};
+use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, pairs};
 
 /// One stack that could be taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,8 +76,19 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
+    /// What fresh runs of a stack and of yours say, in pairs of those that were measured in one block.
+    pub fn of_observations(
+        stack: &WrittenStack,
+        yours: &WrittenStack,
+        seen: &[Observation],
+        runs: Vec<i64>,
+    ) -> Self {
+        let of = |stack: &WrittenStack| seen.iter().filter(|seen| seen.stack == *stack).collect::<Vec<_>>();
+        Self::of(stack, paired_ratio(&pairs(&of(yours), &of(stack))), runs)
+    }
+
     /// What fresh pairs say: confirmed is only what has an interval above no difference.
-    pub fn of(stack: &WrittenStack, ratio: Option<Ratio>, runs: Vec<i64>) -> Self {
+    pub(crate) fn of(stack: &WrittenStack, ratio: Option<Ratio>, runs: Vec<i64>) -> Self {
         let stack = stack.clone();
         match ratio {
             Some(ratio) if ratio.interval.is_some_and(|interval| interval.low > 1.0) => {

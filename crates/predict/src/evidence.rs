@@ -291,3 +291,16 @@ pub struct Question {
     /// (acceptance row A-48), so both are the same unless an option says otherwise.
     pub machine: TargetMachine,
 }
+
+impl Question {
+    /// Milliseconds that a worker's operation takes at a rate.
+    pub(crate) fn pass_ms(&self, rate: f64) -> f64 {
+        let requests_per_s = self.reference.requests_per_s * rate / self.reference.rate;
+        f64::from(self.shape.customers()) / requests_per_s * 1e3
+    }
+
+    /// Requests of so many seconds at a rate: as many for each operation as where it ran before.
+    pub(crate) fn requests(&self, rate: f64, seconds: f64) -> f64 {
+        rate * seconds * self.reference.requests_per_s / self.reference.rate
+    }
+}

@@ -5,6 +5,7 @@
 //! [`methods::METHODS`]; it gives a number or says what it lacks. How far off a method has been where the truth is in the
 //! evidence decides how much it counts ([`calibration`]). This crate knows neither files nor processes.
 
+pub mod aims;
 pub mod answer;
 pub mod calibration;
 pub mod error_parts;
@@ -25,7 +26,9 @@ mod scaled;
 mod term_errors;
 mod trust;
 pub mod validation;
+mod verification;
 
+pub use aims::Aim;
 pub use answer::{Answer, Trusted, answer};
 pub use error_parts::{CellError, Common, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
@@ -39,3 +42,4 @@ pub use noise::{Floor, Noise};
 pub use term_errors::{ErrorOf, TermError};
 pub use trust::{ByLearner, Learner, Trust};
 pub use validation::{Held, Scores, Validation, validate};
+pub use verification::{RatedRun, Verification};

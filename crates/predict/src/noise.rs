@@ -13,6 +13,8 @@ use crate::evidence::MeasuredLoad;
 const OF_ALL: f64 = 4.0;
 /// Fewer degrees of freedom tell no variance.
 const LEAST_FREEDOM: f64 = 4.0;
+/// Half of a normal distribution is within so many deviations.
+pub(crate) const HALF: f64 = 0.674;
 /// Draws of the bootstrap.
 const DRAWS: usize = 400;
 /// Where they begin.
@@ -69,6 +71,16 @@ impl Noise {
     /// Of all loads, with the number of cells that tell it; `None` where no cell was measured twice.
     pub fn of_all(&self) -> Option<(f64, usize)> {
         self.all.map(|all| (all, self.cells))
+    }
+
+    /// Half of the runs of a cell are further from its mean than this share, and of how many cells that is known.
+    pub fn half_of_all(&self) -> Option<(f64, usize)> {
+        self.of_all().map(|(variance, cells)| (HALF * variance.sqrt(), cells))
+    }
+
+    /// The same of a load, with its own variance.
+    pub fn half(&self, load: &WrittenWorkload) -> Option<f64> {
+        self.variance(load).map(|variance| HALF * variance.sqrt())
     }
 
     /// Of one run of a load; that of all where it was never repeated.

@@ -25,7 +25,7 @@ pub struct LayerResidual {
 
 /// A row of where a request's time went.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LayerTime {
+pub(crate) struct LayerTime {
     /// Which layer, as it is written in the stack.
     pub layer: String,
     /// What it is for in the stack.
@@ -37,18 +37,13 @@ pub struct LayerTime {
 }
 
 /// From the top to the bottom, only what was traced; first what is above all layers.
-pub type Times = Vec<LayerTime>;
+pub(crate) type Times = Vec<LayerTime>;
 
-/// Means over runs of which each has the number of its requests and the milliseconds of a worker's pass; of the runs of which most
-/// layers were traced. `None` where nothing was traced.
-pub fn mean_times(runs: &[&StoredRun], of: impl Fn(&StoredRun) -> Option<(f64, f64)>) -> Option<Times> {
-    let each: Vec<Times> = runs
-        .iter()
-        .filter_map(|run| {
-            let (requests, pass_ms) = of(run)?;
-            times(run, requests, pass_ms)
-        })
-        .collect();
+/// Means over runs, each with the number of its requests and the milliseconds of a worker's pass; of the runs of which most layers
+/// were traced. `None` where nothing was traced.
+pub(crate) fn mean_times<'a>(runs: impl IntoIterator<Item = (&'a StoredRun, f64, f64)>) -> Option<Times> {
+    let of_run = |(run, requests, pass_ms)| times(run, requests, pass_ms);
+    let each: Vec<Times> = runs.into_iter().filter_map(of_run).collect();
     let mut mean = each.iter().max_by_key(|times| times.len())?.clone();
     let roles = |times: &Times| times.iter().map(|row| row.role.clone()).collect::<Vec<_>>();
     let same: Vec<&Times> = each.iter().filter(|times| roles(times) == roles(&mean)).collect();
@@ -89,7 +84,7 @@ fn times(run: &StoredRun, requests: f64, pass_ms: f64) -> Option<Times> {
 }
 
 /// The same shares of a worker's pass of so many milliseconds. The mean of several runs' times is not the time of their mean rate.
-pub fn adding_up_to(mut times: Times, pass_ms: f64) -> Times {
+pub(crate) fn adding_up_to(mut times: Times, pass_ms: f64) -> Times {
     let all: f64 = times.iter().map(|row| row.ms).sum();
     if all > 0.0 {
         times.iter_mut().for_each(|row| row.ms *= pass_ms / all);
@@ -99,7 +94,7 @@ pub fn adding_up_to(mut times: Times, pass_ms: f64) -> Times {
 
 /// What was found beside the predicted milliseconds, which are spread as `like` is. A layer that only one of the two has, or that
 /// was traced in only one, is taken together with the one above it: there its time is in the other's.
-pub fn by_layer(found: &Times, like: Option<(&Times, f64)>) -> Vec<LayerResidual> {
+pub(crate) fn by_layer(found: &Times, like: Option<(&Times, f64)>) -> Vec<LayerResidual> {
     let (rows, spread) = match like {
         Some((like, predicted)) => (shared(found, like), Some((shared(like, found), predicted))),
         None => (found.clone(), None),
@@ -265,17 +260,15 @@ mod tests {
             two(3, 10, 6),
             run(4, &[("disk", Traced::Not)]),
         ];
-        let all: Vec<&StoredRun> = runs.iter().collect();
-        let mean = mean_times(&all, |_| Some((100.0, 12.0))).unwrap();
+        let of = |run| (run, 100.0, 12.0);
+        let mean = mean_times(runs.iter().map(of)).unwrap();
         assert_eq!(rounded(&mean), [("", 4.0), ("guest fs", 3.0), ("disk", 5.0)].map(words));
-        // A run of which the rate is not known is none.
-        let of_second = |run: &StoredRun| (run.number == 2).then_some((100.0, 12.0));
         assert_eq!(
-            rounded(&mean_times(&all, of_second).unwrap()),
+            rounded(&mean_times([of(&runs[1])]).unwrap()),
             [("", 6.0), ("guest fs", 2.0), ("disk", 4.0)].map(words)
         );
-        assert_eq!(mean_times(&all, |_| None), None);
-        assert_eq!(mean_times(&[], |_| Some((100.0, 12.0))), None);
+        assert_eq!(mean_times([of(&runs[3])]), None);
+        assert_eq!(mean_times([]), None);
     }
 
     fn times(rows: &[(&str, f64)]) -> Times {

@@ -14,7 +14,7 @@ use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::hiding::{dealt, probes};
 use crate::learnt_model::Knowledge;
-use crate::noise::{Floor, Noise, quantile};
+use crate::noise::{Floor, HALF, Noise, quantile};
 use crate::nulls;
 use crate::term_errors::{TermError, Told, term_errors};
 
@@ -23,9 +23,7 @@ const FOLDS: usize = 6;
 /// The order in which they are dealt.
 const SEED: u64 = 7;
 
-/// Half of a normal distribution is within so many deviations.
-const HALF: f64 = 0.674;
-/// And nine of ten within so many.
+/// Nine of ten of a normal distribution are within so many deviations.
 const NINE_OF_TEN: f64 = 1.645;
 
 /// What is hidden together.

@@ -148,6 +148,21 @@ impl CellSummary {
 }
 
 impl Comparison {
+    /// Of those whose two sides are told apart the one with the largest difference, whichever way.
+    pub fn largest<'a>(all: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
+        let size = |comparison: &Self| comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+        let told_apart = all.filter(|c| c.ratio.is_some_and(|ratio| ratio.differs() == Some(true)));
+        told_apart.max_by(|a, b| size(a).total_cmp(&size(b)))
+    }
+
+    /// A run of the candidate and one of the baseline in the same block, by number.
+    pub fn runs_of_a_block(&self) -> Option<(i64, i64)> {
+        self.candidate.samples.iter().find_map(|sample| {
+            let baseline = self.baseline.samples.iter().find(|other| other.block == sample.block)?;
+            Some((sample.run, baseline.run))
+        })
+    }
+
     /// The doubts except those that come of marks with these [names](Mark::name).
     pub fn doubts_except_of(&self, names: &[&str]) -> Vec<&str> {
         let is_of_one = |doubt: &Doubt| doubt.mark.as_ref().is_some_and(|mark| names.contains(&mark.name()));

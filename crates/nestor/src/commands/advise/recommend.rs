@@ -13,7 +13,6 @@ use nestor_advise::{
 };
 use nestor_results::{Store, StoredRun, TraceMode, WrittenPlace, WrittenStack};
 use nestor_stack::layers::hypervisors::CacheMode;
-use nestor_statistics::{Ratio, paired_ratio};
 use serde::Serialize;
 
 use super::known::Runs;
@@ -212,7 +211,7 @@ fn confirmation_of(
     stack: &WrittenStack,
     numbers: &[i64],
 ) -> Result<Confirmation> {
-    let mut rates: Vec<(String, bool, f64)> = Vec::new();
+    let mut seen = Vec::new();
     let mut runs = Vec::new();
     let mut counted = Vec::new();
     for number in numbers {
@@ -222,8 +221,8 @@ fn confirmation_of(
             continue;
         }
         runs.push(*number);
-        let Some(seen) = observation(&run, asked.unit) else { continue };
-        rates.push((seen.block, asked.yours == seen.stack, seen.rate));
+        let Some(one) = observation(&run, asked.unit) else { continue };
+        seen.push(one);
         counted.push(run);
     }
     for one in [stack, &asked.yours] {
@@ -233,12 +232,7 @@ fn confirmation_of(
             return Ok(Confirmation::NotPhysical { stack: stack.clone(), reason, runs });
         }
     }
-    let yours = rates.iter().filter(|(_, is_yours, _)| *is_yours);
-    let partner = |block: &String| rates.iter().find(|(other, is_yours, _)| other == block && !is_yours);
-    let pairs: Vec<(f64, f64)> =
-        yours.filter_map(|(block, _, rate)| Some((*rate, partner(block)?.2))).collect();
-    let ratio: Option<Ratio> = paired_ratio(&pairs);
-    Ok(Confirmation::of(stack, ratio, runs))
+    Ok(Confirmation::of_observations(stack, &asked.yours, &seen, runs))
 }
 
 /// The latest test of a stack beside yours that the store has.

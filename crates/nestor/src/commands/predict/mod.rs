@@ -1,6 +1,5 @@
 //! `nestor predict`: what a load will reach on another stack.
 
-mod aims;
 mod kept;
 mod matrix;
 mod place;

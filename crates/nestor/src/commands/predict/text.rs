@@ -101,15 +101,15 @@ fn layers_table(layers: &[LayerResidual]) -> String {
 
 /// The real run beside the prediction.
 pub fn verified(verified: &Verified, load: &Load) -> String {
-    let unit = load.unit;
+    let (unit, run) = (load.unit, &verified.verification);
     let mut text = format!(
         "  found      {} {} (runs {})",
-        digits(verified.found / unit.scale()),
+        digits(run.found / unit.scale()),
         unit.name(),
-        listed(&verified.runs)
+        listed(&run.runs)
     );
-    if let Some(error) = verified.error {
-        let within = if verified.within == Some(true) { "within" } else { "outside" };
+    if let Some(error) = run.error {
+        let within = if run.within == Some(true) { "within" } else { "outside" };
         text += &format!(": the prediction is off by {} %, {within} the interval", signed(error * 100.0));
     }
     text.push('\n');
@@ -119,16 +119,16 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
     if load.is_observed() {
         text += "  this run is a synthetic load with the observed properties, not the application\n";
     }
-    if let Some(residual) = verified.residual_ms {
+    if let Some(residual) = run.residual_ms {
         text += &format!(
             "  a worker's request took {:.3} ms, {:.3} {} than predicted\n",
-            verified.found_ms,
+            run.found_ms,
             residual.abs(),
             if residual > 0.0 { "less" } else { "more" }
         );
     }
-    if !verified.layers.is_empty() {
-        text += &layers_table(&verified.layers);
+    if !run.layers.is_empty() {
+        text += &layers_table(&run.layers);
         if let Some(stack) = &verified.spread_like {
             text += &format!("  (the predicted time is spread over the layers as on {stack})\n");
         }
@@ -141,7 +141,7 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::{Evidence, Shape};
+    use nestor_predict::{Evidence, Shape, Verification};
     use nestor_results::Known;
     use nestor_workload::Profile;
     use nestor_workload::profile::{Concurrency, Rates, Requests};
@@ -179,7 +179,7 @@ mod tests {
             found_ms,
             predicted_ms: Some(predicted_ms),
         };
-        Verified {
+        let verification = Verification {
             found: 125.0,
             runs: vec![7, 8, 9],
             error: Some(-0.2),
@@ -191,6 +191,10 @@ mod tests {
                 layer("ext4", "guest", 3.0, 4.0),
                 layer("raw + xfs", "host", 4.0, 4.5),
             ],
+            is_spread: true,
+        };
+        Verified {
+            verification,
             spread_like: Some("ext4/kvm/raw/ext4/hdd".into()),
             mechanism: Some("+20 % of the time: journal: its commits wait".to_owned()),
             other_place: None,
@@ -213,12 +217,11 @@ mod tests {
 
     #[test]
     fn what_nobody_predicted_is_only_found() {
-        let layers = found().layers.into_iter().map(|layer| LayerResidual { predicted_ms: None, ..layer });
+        let whole = found().verification;
+        let layers = whole.layers.iter().map(|layer| LayerResidual { predicted_ms: None, ..layer.clone() });
+        let layers = layers.take(2).collect();
         let unknown = Verified {
-            error: None,
-            within: None,
-            residual_ms: None,
-            layers: layers.take(2).collect(),
+            verification: Verification { error: None, within: None, residual_ms: None, layers, ..whole },
             spread_like: None,
             mechanism: None,
             ..found()
@@ -234,14 +237,16 @@ mod tests {
     #[test]
     fn what_ran_elsewhere_or_only_like_it_is_said() {
         let outside = Verified {
-            error: Some(0.7),
-            within: Some(false),
-            residual_ms: Some(-3.25),
-            layers: Vec::new(),
+            verification: Verification {
+                error: Some(0.7),
+                within: Some(false),
+                residual_ms: Some(-3.25),
+                layers: Vec::new(),
+                ..found().verification
+            },
             spread_like: None,
             mechanism: None,
             other_place: Some("emulated (TCG)".to_owned()),
-            ..found()
         };
         insta::assert_snapshot!(verified(&outside, &observed()), @r"
         found      125 IOPS (runs 7, 8, 9): the prediction is off by +70.0 %, outside the interval

@@ -6,13 +6,13 @@ use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::methods::measure_many;
 use nestor_predict::{
-    ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, load_matrix, validate,
+    Aim, ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, aims, error_parts, load_matrix,
+    validate,
 };
 use nestor_report::units::{percent, share, signed};
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use serde::Serialize;
 
-use super::aims::{self, Aim};
 use super::place;
 use crate::output::{print_json, table};
 
@@ -70,10 +70,9 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
 fn judge_all(evidence: &Evidence, known: &Known) -> All {
     let ways = [Held::Stacks { known_loads: 2 }, Held::Stacks { known_loads: 0 }, Held::Families];
     let of_cells = Noise::of(&evidence.cells);
-    let noise = of_cells.of_all();
     let judged = |validation: Validation| Judged {
         aims: aims::of_hidden(&validation),
-        made_of: error_parts(&validation.errors, evidence, noise.map(|(variance, _)| variance)),
+        made_of: error_parts(&validation.errors, evidence, of_cells.of_all().map(|(variance, _)| variance)),
         validation,
     };
     let validations: Vec<Judged> =
@@ -83,14 +82,9 @@ fn judge_all(evidence: &Evidence, known: &Known) -> All {
         .keys()
         .filter_map(|load| Some((load.clone(), load_matrix(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
-    // Half of the values of a normal distribution are within 0.674 deviations.
-    let half = |variance: f64| variance.sqrt() * 0.674;
-    let noise = noise.map(|(variance, cells)| (half(variance), cells));
-    let noise_of_loads = evidence
-        .shapes
-        .keys()
-        .filter_map(|load| Some((load.clone(), half(of_cells.variance(load)?))))
-        .collect();
+    let noise = of_cells.half_of_all();
+    let of_load = |load: &WrittenWorkload| Some((load.clone(), of_cells.half(load)?));
+    let noise_of_loads = evidence.shapes.keys().filter_map(of_load).collect();
     let matrix_aims = aims::of_matrices(&matrices);
     let (place, cells) = (known.place.clone(), evidence.cells.len());
     All { place, cells, noise, noise_of_loads, validations, matrices, matrix_aims }
@@ -114,7 +108,7 @@ fn print_text(all: &All) {
         outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
         out!("{}", scores(&validation.scores));
         out!("{}", floor(validation));
-        out!("{}", aims::lines(aims));
+        print_aims(aims);
         out!("{}", terms(validation, aims));
         out!("{}", made_of.as_ref().map(parts_of_errors).unwrap_or_default());
         for worst in validation.errors.iter().take(3) {
@@ -124,8 +118,12 @@ fn print_text(all: &All) {
     if !all.matrices.is_empty() {
         outln!("\nguests x hosts from {FROM} cells, {TRIES} choices");
         out!("{}", matrices_text(&all.matrices));
-        out!("{}", aims::lines(&all.matrix_aims));
+        print_aims(&all.matrix_aims);
     }
+}
+
+fn print_aims(aims: &[Aim]) {
+    aims.iter().for_each(|aim| outln!("  aim: {aim}"));
 }
 
 /// The load with the least noise, or with `sign` -1 the most.

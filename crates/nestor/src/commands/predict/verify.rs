@@ -1,9 +1,9 @@
 //! The real run after the prediction.
 
 use anyhow::{Result, bail};
+use nestor_advise::Unit;
 use nestor_advise::evidence::mechanism;
-use nestor_predict::residual::{self, LayerResidual, Times};
-use nestor_predict::{Evidence, Question};
+use nestor_predict::{Evidence, RatedRun, Verification};
 use nestor_results::{Known, Store, StoredRun, WrittenStack};
 use serde::Serialize;
 
@@ -16,23 +16,12 @@ use crate::session;
 /// Blocks of the real run: an interval needs two at least.
 const REPLICATIONS: u32 = 3;
 
-/// What was found.
+/// What was found, and where.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
-    /// What it reached, geometric mean of the runs, in the unit of the answer.
-    pub found: f64,
-    /// The runs, by number.
-    pub runs: Vec<i64>,
-    /// Predicted over found, less 1; none where nothing was predicted.
-    pub error: Option<f64>,
-    /// Whether it is within the 90 % interval.
-    pub within: Option<bool>,
-    /// Milliseconds that a worker's operation took there.
-    pub found_ms: f64,
-    /// Milliseconds that were predicted, less those found; none where nothing was predicted.
-    pub residual_ms: Option<f64>,
-    /// Where a request's time went there beside where it was predicted to go; the differences add up to the residual.
-    pub layers: Vec<LayerResidual>,
+    /// What was found beside what was predicted.
+    #[serde(flatten)]
+    pub verification: Verification,
     /// The stack whose layers the prediction's time is spread like; none where nothing like it was traced.
     pub spread_like: Option<WrittenStack>,
     /// What makes the difference to the stack where it ran before, in a sentence, if the requests tell.
@@ -58,31 +47,18 @@ pub fn run(
     let runs = session::run(&study, arguments, false, store)?.runs;
     let counts = |run: &&StoredRun| run.record.measured().is_some() && !run.record.violates_an_identity();
     let runs: Vec<&StoredRun> = traced(&runs).filter(counts).collect();
-    let rates: Vec<f64> = runs.iter().filter_map(|run| rate(run, load)).collect();
-    let Some(found) = nestor_statistics::geometric_mean(&rates) else {
-        bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
-    };
     let known = store.known(&arguments.place()?.place.to_string())?;
     let of_stack = |stack: &WrittenStack| latest_runs(store, &known, stack, load);
     let reference = of_stack(&question.from)?;
     let alike = Evidence::of(&known, None).most_alike(&load.workload, &question.to).cloned();
-    let donor = alike.as_ref().map(of_stack).transpose()?.unwrap_or_default();
-    let pass_ms = |rate: f64| pass_ms(question, rate);
-    let found_times = times(&runs, question, load).map(|times| residual::adding_up_to(times, pass_ms(found)));
-    let donor_times = times(&donor.iter().collect::<Vec<_>>(), question, load);
-    let layers = match (&found_times, answer.rate) {
-        (Some(found), rate) => residual::by_layer(found, donor_times.as_ref().zip(rate.map(pass_ms))),
-        (None, _) => Vec::new(),
+    let like = alike.as_ref().map(of_stack).transpose()?.unwrap_or_default();
+    let (found, like) = (rated(runs.iter().copied(), load), rated(&like, load));
+    let Some(verification) = Verification::of(question, answer, &found, &like) else {
+        bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
     Ok(Verified {
-        found,
-        runs: runs.iter().map(|run| run.number).collect(),
-        error: answer.rate.map(|rate| rate / found - 1.0),
-        within: answer.interval.map(|interval| interval.contains(found)),
-        found_ms: pass_ms(found),
-        residual_ms: answer.rate.map(|rate| pass_ms(rate) - pass_ms(found)),
-        spread_like: donor_times.and(alike).filter(|_| answer.rate.is_some()),
-        layers,
+        spread_like: alike.filter(|_| verification.is_spread),
+        verification,
         mechanism: mechanism(&reference.iter().collect::<Vec<_>>(), &runs),
         // Where nothing was measured before, its processors are not known.
         other_place: (predicted.place.processors.is_some() && !known.place.is_like(&predicted.place))
@@ -97,26 +73,14 @@ fn latest_runs(store: &Store, known: &Known, stack: &WrittenStack, load: &Load) 
     Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
 }
 
-/// Milliseconds that a worker's operation takes at a rate.
-fn pass_ms(question: &Question, rate: f64) -> f64 {
-    let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;
-    f64::from(question.shape.customers()) / requests_per_s * 1e3
-}
-
-/// Where the time of the load's requests went, as many for each operation as where it ran before.
-fn times(runs: &[&StoredRun], question: &Question, load: &Load) -> Option<Times> {
-    let reference = &question.reference;
-    residual::mean_times(runs, |run| {
-        let rate = rate(run, load)?;
-        let seconds = run.record.measured()?.load.elapsed_ns as f64 / 1e9;
-        Some((rate * seconds * reference.requests_per_s / reference.rate, pass_ms(question, rate)))
-    })
-}
-
-fn rate(run: &StoredRun, load: &Load) -> Option<f64> {
-    let result = &run.record.measured()?.load;
-    Some(match load.unit {
-        nestor_advise::Unit::BytesPerSecond => result.bytes_per_second(),
-        nestor_advise::Unit::OperationsPerSecond => result.operations_per_second() * load.of_an_operation(),
-    })
+/// The runs that were measured, with what each reached in the unit of the answer.
+fn rated<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, load: &Load) -> Vec<RatedRun<'a>> {
+    let rate = |run: &StoredRun| {
+        let result = &run.record.measured()?.load;
+        Some(match load.unit {
+            Unit::BytesPerSecond => result.bytes_per_second(),
+            Unit::OperationsPerSecond => result.operations_per_second() * load.of_an_operation(),
+        })
+    };
+    runs.into_iter().filter_map(|run| Some((run, rate(run)?))).collect()
 }

@@ -19,10 +19,8 @@ pub fn next_commands(report: &StudyReport, record: &StudyRecord, repeats: bool) 
     if let Some(run) = of_requests.and_then(|cell| Some(cell.run.as_ref()?.summary.samples.first()?.run)) {
         commands.push((format!("nestor report {run}"), "that run, request by request"));
     }
-    let compared = report.cells.iter().filter_map(|cell| cell.comparison.as_ref());
-    let told_apart = compared.filter(|c| c.ratio.is_some_and(|ratio| ratio.differs() == Some(true)));
-    let largest = told_apart.max_by(|a, b| size(a).total_cmp(&size(b)));
-    if let Some((candidate, baseline)) = largest.and_then(pair) {
+    let largest = Comparison::largest(report.cells.iter().filter_map(|cell| cell.comparison.as_ref()));
+    if let Some((candidate, baseline)) = largest.and_then(Comparison::runs_of_a_block) {
         commands
             .push((format!("nestor explain {candidate} --against {baseline}"), "why the largest difference"));
     }
@@ -31,17 +29,4 @@ pub fn next_commands(report: &StudyReport, record: &StudyRecord, repeats: bool) 
         commands.push((command, "the same to the last bit"));
     }
     commands
-}
-
-/// How large a difference is, whichever way.
-fn size(comparison: &Comparison) -> f64 {
-    comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs())
-}
-
-/// A run of the candidate, and one of the baseline in the same block.
-fn pair(comparison: &Comparison) -> Option<(i64, i64)> {
-    comparison.candidate.samples.iter().find_map(|sample| {
-        let baseline = comparison.baseline.samples.iter().find(|other| other.block == sample.block)?;
-        Some((sample.run, baseline.run))
-    })
 }

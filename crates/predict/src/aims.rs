@@ -1,10 +1,13 @@
 //! What predictions are to reach, and by how much they miss it.
 
-use nestor_predict::matrix::CompletionScore;
-use nestor_predict::{Held, Scores, Validation};
-use nestor_report::units::share;
+use std::fmt;
+
 use nestor_results::WrittenWorkload;
+use nestor_text::units::share;
 use serde::Serialize;
+
+use crate::matrix::CompletionScore;
+use crate::validation::{Held, Scores, Validation};
 
 /// On stacks that were held out, half of the errors are to be below this: the best published median is 4.36 %.
 const MEDIAN: f64 = 0.044;
@@ -75,15 +78,15 @@ pub fn of_matrices(matrices: &[(WrittenWorkload, CompletionScore)]) -> Vec<Aim> 
     worst.map(aim).into_iter().collect()
 }
 
-/// One line each.
-pub fn lines(aims: &[Aim]) -> String {
-    let line = |aim: &Aim| {
-        let reached = aim.reached.map_or_else(|| "no answer at all".to_owned(), share);
-        let end =
-            aim.missed_by.map_or_else(String::new, |by| format!(": missed by {:.1} points", by * 100.0));
-        format!("  aim: {}; reached {reached}{end}\n", aim.aim)
-    };
-    aims.iter().map(line).collect()
+impl fmt::Display for Aim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reached = self.reached.map_or_else(|| "no answer at all".to_owned(), share);
+        write!(f, "{}; reached {reached}", self.aim)?;
+        match self.missed_by {
+            Some(by) => write!(f, ": missed by {:.1} points", by * 100.0),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -115,12 +118,13 @@ mod tests {
             floor: None,
             terms: Vec::new(),
         };
-        insta::assert_snapshot!(lines(&of_hidden(&validation)), @r"
-        aim: median error: at most 4.4 %; reached 5.0 %: missed by 0.6 points
-        aim: 90th percentile of the errors: at most 15.0 %; reached 12.0 %
-        aim: share of truths in the 90 % interval: 88.0 % to 92.0 %; reached 80.0 %: missed by 8.0 points
-        aim: no answer: at most 10.0 %; reached 5.0 %
-        aim: median error, against the best null model: at most 25.0 %; reached 6.0 %
+        let lines: Vec<String> = of_hidden(&validation).iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        median error: at most 4.4 %; reached 5.0 %: missed by 0.6 points
+        90th percentile of the errors: at most 15.0 %; reached 12.0 %
+        share of truths in the 90 % interval: 88.0 % to 92.0 %; reached 80.0 %: missed by 8.0 points
+        no answer: at most 10.0 %; reached 5.0 %
+        median error, against the best null model: at most 25.0 %; reached 6.0 %
         ");
         assert_eq!(of_matrices(&[]), []);
     }
