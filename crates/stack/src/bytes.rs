@@ -6,6 +6,8 @@ use std::str::FromStr;
 use nestor_text::quantities::{NoSize, SIZE_UNITS, parse_size};
 use serde::{Deserialize, Serialize};
 
+use crate::quantities::stored_as_text;
+
 /// A number of bytes. Units are powers of 1024: `64k`, `64K` and `64KiB` are all 65 536 bytes.
 ///
 /// Prints the shortest exact form, that is the largest unit that divides it: 65 536 is `64k`, 65 537 is `65537`.
@@ -76,19 +78,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-impl From<Bytes> for String {
-    fn from(bytes: Bytes) -> Self {
-        bytes.to_string()
-    }
-}
-
-impl TryFrom<String> for Bytes {
-    type Error = ParseBytesError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
+stored_as_text!(Bytes);
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,7 @@ mod machines;
 mod medium_class;
 mod parse;
 mod place;
+mod quantities;
 mod role;
 mod spec;
 mod stack;
@@ -63,6 +64,7 @@ pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};
 pub use place::{HostTime, Place, PlaceWish};
+pub use quantities::{BitRate, ParseQuantityError, Percentage, Sectors, TimeSpan};
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,

@@ -75,9 +75,90 @@ fn seconds(text: &str) -> Option<Duration> {
     Some(Duration::new(whole, nanoseconds))
 }
 
+/// A unit of a quantity: its name, and how many of the smallest things that are counted it is, a power of ten.
+pub type DecimalUnit = (&'static str, u64);
+
+/// A quantity in one of some units, in any case, with or without decimal places: `2.5gbit`, `100us`. Exact: `None` also for what
+/// is no whole number of the smallest thing, or more than 2^64 - 1 of it. Only `0` needs no unit.
+pub fn parse_decimal(text: &str, units: &[DecimalUnit]) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let (number, name) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+    let (_, size) = units.iter().find(|(unit, _)| unit.eq_ignore_ascii_case(name))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let rest = match fraction {
+        "" => 0,
+        digits => {
+            let digit_size = size / 10u64.checked_pow(u32::try_from(digits.len()).ok()?)?;
+            digits.parse::<u64>().ok().filter(|_| digit_size > 0)?.checked_mul(digit_size)?
+        }
+    };
+    whole.parse::<u64>().ok()?.checked_mul(*size)?.checked_add(rest)
+}
+
+/// What [`parse_decimal`] reads, in one form: the largest unit of which there is one, and no more decimal places than are needed.
+/// `units` ascend.
+pub fn decimal(quantity: u64, units: &[DecimalUnit]) -> String {
+    let fits = |(_, size): &&DecimalUnit| *size <= quantity;
+    let Some((name, size)) = units.iter().rev().find(fits).or(units.first()) else {
+        return quantity.to_string();
+    };
+    let (whole, rest) = (quantity / size, quantity % size);
+    match (whole, rest) {
+        (0, 0) => "0".to_owned(),
+        (_, 0) => format!("{whole}{name}"),
+        _ => {
+            let digits = format!("{rest:0>width$}", width = size.ilog10() as usize);
+            format!("{whole}.{}{name}", digits.trim_end_matches('0'))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const METRES: [DecimalUnit; 3] = [("mm", 1), ("m", 1_000), ("km", 1_000_000)];
+
+    #[test]
+    fn decimal_quantities_are_exact() {
+        for (text, quantity, canonical) in [
+            ("0", 0, "0"),
+            ("0km", 0, "0"),
+            ("999mm", 999, "999mm"),
+            ("1000mm", 1_000, "1m"),
+            ("1.50KM", 1_500_000, "1.5km"),
+            ("0.001m", 1, "1mm"),
+            ("01.010m", 1_010, "1.01m"),
+            ("18446744073709551615mm", u64::MAX, "18446744073709.551615km"),
+        ] {
+            assert_eq!(parse_decimal(text, &METRES), Some(quantity), "{text}");
+            assert_eq!(decimal(quantity, &METRES), canonical);
+        }
+        for text in [
+            "",
+            "1",
+            "m",
+            ".5m",
+            "1.m",
+            "1.2.3m",
+            "-1m",
+            "1 m",
+            "0.1mm",
+            "0.0001m",
+            "1cm",
+            "18446744073709552km",
+        ] {
+            assert_eq!(parse_decimal(text, &METRES), None, "{text}");
+        }
+        assert_eq!(decimal(1, &[("%", 10_000)]), "0.0001%");
+    }
 
     #[test]
     fn sizes_are_read() {
@@ -111,7 +192,13 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_is_too_much(text in "[0-9.hmins ]{0,40}|\\PC{0,20}") {
-            let _ = (parse_size(&text), parse_time(&text));
+            let _ = (parse_size(&text), parse_time(&text), parse_decimal(&text, &METRES));
+        }
+
+        #[test]
+        fn a_decimal_quantity_is_read_as_it_is_written(quantity: u64, shift in 0u32..64) {
+            let quantity = quantity >> shift;
+            proptest::prop_assert_eq!(parse_decimal(&decimal(quantity, &METRES), &METRES), Some(quantity));
         }
     }
 }
