@@ -1,17 +1,13 @@
 //! Whether the layers of a stack fit together.
 
-use crate::error::replaced;
+use crate::error::{enumerated, replaced};
+use crate::joints::Joints;
+use crate::offer::offered;
 use crate::{Conflict, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind};
 
-/// Checks each layer against the one below it, from the application down, then the options of each.
+/// Checks what each layer offers to the one above it, then the options of each.
 pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
-    for (index, layer) in layers.iter().enumerate() {
-        match layers.get(index + 1) {
-            Some(below) => check_pair(text, layer, below)?,
-            None if matches!(layer.definition(), LayerDefinition::Medium(_)) => {}
-            None => return Err(missing_medium(text, layer)),
-        }
-    }
+    check_types(text, layers)?;
     let refused = |layer: &Layer, conflict: Conflict| {
         let span = conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
         StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
@@ -42,48 +38,59 @@ fn check_host_memory(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
     ))
 }
 
-fn check_pair(text: &str, upper: &Layer, lower: &Layer) -> Result<(), StackError> {
-    let needs = upper.definition().needs();
-    let offers = lower.offers();
-    if needs.contains(&offers) {
-        return Ok(());
+/// From the application down. What a layer offers depends on what is below it, so what it needs there depends on what is above it:
+/// the lowest layer that is still right is found, and the one below it does not fit.
+fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
+    let mut wanted = Offer::AT_THE_TOP.to_vec();
+    let mut upper = None;
+    for (index, layer) in layers.iter().enumerate() {
+        let mut rules =
+            layer.definition().rules().iter().filter(|rule| wanted.contains(&rule.offers)).peekable();
+        if rules.peek().is_none() {
+            return Err(misfit(text, upper, &wanted, &layers[index..]));
+        }
+        wanted = rules.filter_map(|rule| rule.needs).collect();
+        upper = Some(layer);
     }
+    match upper {
+        Some(last) if !wanted.is_empty() => Err(missing_medium(text, last, &wanted)),
+        _ => Ok(()),
+    }
+}
+
+/// What is said of a layer that needs one thing on layers that offer another.
+fn misfit(text: &str, upper: Option<&Layer>, needs: &[Offer], below: &[Layer]) -> StackError {
+    let (lower, offers) = (&below[0], offered(below).expect("a layer offers something"));
+    let error = |message| StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
+    let Some(upper) = upper else {
+        let message = format!(
+            "an application needs a directory or a block device; {} offers {}",
+            lower.name(),
+            offers.words()
+        );
+        return Joints::between(needs, offers).suggested(error(message), "on top", None);
+    };
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
         let message = format!("no layer can be below {name}: a medium is the last layer of a stack");
         let error = StackError::new(StackErrorKind::BelowMedium, text, lower.span.clone(), message);
-        return Err(error.suggest("end the stack there", text[..upper.span.end].to_owned()));
+        return error.suggest("end the stack there", text[..upper.span.end].to_owned());
     }
-    let message =
-        format!("{name} needs {} below it; {below} offers {}", upper.spec.needs_words(), offers.words());
-    let error = StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
+    let error = error(format!("{name} needs {} below it; {below} offers {}", words(needs), offers.words()));
     if matches!(upper.definition(), LayerDefinition::Loop) && offers == Offer::Block {
         let without = replaced(text, upper.span.start..lower.span.start, "");
-        return Err(error.suggest(&format!("{below} is already a block device; remove {name}"), without));
+        return error.suggest(&format!("{below} is already a block device; remove {name}"), without);
     }
-    let (words, between) = between(needs, offers);
-    Err(error.suggest(words, replaced(text, lower.span.start..lower.span.start, between)))
+    Joints::between(needs, offers).suggested(error, "between them", Some(lower))
 }
 
-/// What to put between a layer that needs one thing and a layer that offers another, with its separator.
-fn between(needs: &[Offer], offers: Offer) -> (&'static str, &'static str) {
-    match (needs.contains(&Offer::Block), needs.contains(&Offer::Image), offers) {
-        (_, true, Offer::Dir) => ("put an image between them", "raw/"),
-        (true, _, Offer::Dir) => ("put a virtual machine and its image between them", "kvm/raw/"),
-        (true, _, _) => ("put a virtual machine between them", "kvm/"),
-        (false, true, _) => ("put a file system and an image between them", "raw/ext4/"),
-        (false, false, Offer::Image) => ("put a virtual machine and a file system between them", "ext4/kvm/"),
-        (false, false, _) => ("put a file system between them", "ext4/"),
-    }
-}
-
-fn missing_medium(text: &str, last: &Layer) -> StackError {
-    let message = format!("{} needs {} below it; the stack ends here", last.name(), last.spec.needs_words());
+fn missing_medium(text: &str, last: &Layer, needs: &[Offer]) -> StackError {
+    let message = format!("{} needs {} below it; the stack ends here", last.name(), words(needs));
     let error = StackError::new(StackErrorKind::MissingMedium, text, last.span.clone(), message);
-    let below = match last.definition().needs() {
-        [Offer::Dir] => "/ext4/hdd",
-        [Offer::Image] => "/raw/ext4/hdd",
-        _ => "/hdd",
-    };
-    error.suggest("end it with a medium", format!("{text}{below}"))
+    let between = Joints::between(needs, Offer::Block).text();
+    error.suggest("end it with a medium", format!("{text}/{between}hdd"))
+}
+
+fn words(offers: &[Offer]) -> String {
+    enumerated(offers.iter().map(|offer| offer.words()), "or")
 }

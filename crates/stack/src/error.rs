@@ -239,3 +239,11 @@ pub(crate) fn shown(text: &str) -> String {
 pub(crate) fn replaced(text: &str, span: Range<usize>, with: &str) -> String {
     format!("{}{with}{}", &text[..span.start], &text[span.end..])
 }
+
+/// Words in a row: `a, b or c`.
+pub(crate) fn enumerated<'a>(words: impl Iterator<Item = &'a str>, conjunction: &str) -> String {
+    match words.collect::<Vec<_>>().as_slice() {
+        [words @ .., last] if !words.is_empty() => format!("{} {conjunction} {last}", words.join(", ")),
+        words => words.concat(),
+    }
+}

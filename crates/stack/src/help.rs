@@ -14,9 +14,9 @@ pub struct LayerHelp {
     /// One line: what it is.
     pub summary: &'static str,
     /// What it can stand on; empty for a medium.
-    pub needs: &'static [Offer],
-    /// What it gives to the layer above.
-    pub offers: Offer,
+    pub needs: Vec<Offer>,
+    /// What it gives to the layer above on each of these.
+    pub offers: Vec<Offer>,
     /// Whether what is above it is in another machine.
     pub new_machine: bool,
     /// Its options, in canonical order.
@@ -60,8 +60,8 @@ pub fn layers_help() -> Vec<LayerHelp> {
             name: spec.name,
             kind: spec.definition.kind(),
             summary: spec.summary,
-            needs: spec.definition.needs(),
-            offers: spec.definition.offers(),
+            needs: spec.definition.needs().collect(),
+            offers: spec.definition.rules().iter().map(|rule| rule.offers).collect(),
             new_machine: spec.definition.crossing() != Crossing::None,
             options: spec.options.iter().map(option).collect(),
             packages: spec.packages,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::{Bytes, LayerDefinition, LayerSpec, Offer, OptionKind};
+use crate::{Bytes, LayerDefinition, LayerSpec, OptionKind};
 
 /// One layer of a stack, as written. Equal to another if it is the same kind of layer with the same options, however
 /// it was written and wherever.
@@ -54,11 +54,6 @@ impl Layer {
     /// What the layer is for the builder.
     pub fn definition(&self) -> &'static LayerDefinition {
         &self.spec.definition
-    }
-
-    /// What it gives to the layer above.
-    pub fn offers(&self) -> Offer {
-        self.spec.definition.offers()
     }
 
     /// The layer in canonical notation, with the options that are not at their default: `hdd:wd-re3`.

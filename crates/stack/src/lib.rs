@@ -38,11 +38,13 @@ mod error;
 mod expand;
 mod graph;
 mod help;
+mod joints;
 mod layer;
 pub mod layers;
 mod machine_name;
 mod machines;
 mod medium_class;
+mod offer;
 mod parse;
 mod place;
 mod quantities;
@@ -63,11 +65,12 @@ pub use layers::{HOST_MEMORY_OPTION, registry};
 pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};
+pub use offer::{LayerRule, Offer};
 pub use place::{HostTime, Place, PlaceWish};
 pub use quantities::{BitRate, ParseQuantityError, Percentage, Sectors, TimeSpan};
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,
-    LayerSpec, MediumKind, MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
+    LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, SizeRule, Uuid,
 };
 pub use stack::Stack;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::enumerated;
 use crate::layers::hypervisors::HostBlockOptions;
 use crate::{Accelerator, Bytes, Layer};
 
@@ -97,50 +98,7 @@ pub enum LayerDefinition {
     Medium(MediumKind),
 }
 
-/// What passes from a layer to the one above it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Offer {
-    /// A block device.
-    Block,
-    /// A directory on a mounted file system.
-    Dir,
-    /// A disk image: one or more files in a directory.
-    Image,
-}
-
-impl Offer {
-    /// In words, with the article: `a block device`.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Block => "a block device",
-            Self::Dir => "a directory",
-            Self::Image => "an image",
-        }
-    }
-}
-
 impl LayerDefinition {
-    /// What the layer can stand on; empty for a medium.
-    pub const fn needs(&self) -> &'static [Offer] {
-        match self {
-            Self::FileSystem(_) => &[Offer::Block],
-            Self::ImageFormat(_) | Self::NetworkFileSystem => &[Offer::Dir],
-            Self::Loop => &[Offer::Image],
-            Self::Hypervisor(_) => &[Offer::Block, Offer::Image],
-            Self::Medium(_) => &[],
-        }
-    }
-
-    /// What the layer gives to the one above it.
-    pub const fn offers(&self) -> Offer {
-        match self {
-            Self::FileSystem(_) | Self::NetworkFileSystem => Offer::Dir,
-            Self::ImageFormat(_) => Offer::Image,
-            Self::Loop | Self::Hypervisor(_) | Self::Medium(_) => Offer::Block,
-        }
-    }
-
     /// The kind of layer in words, as in `jfs is a file system`.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -312,11 +270,6 @@ impl LayerSpec {
     pub(crate) fn takes_path(&self) -> bool {
         self.options.iter().any(|o| o.kind == OptionKind::Path)
     }
-
-    /// What the layer can stand on, in words: `a block device or an image`.
-    pub(crate) fn needs_words(&self) -> String {
-        self.definition.needs().iter().map(|o| o.words()).collect::<Vec<_>>().join(" or ")
-    }
 }
 
 impl OptionKind {
@@ -340,11 +293,7 @@ impl OptionKind {
     pub(crate) fn allowed(&self) -> String {
         match self {
             Self::Flag => "on or off".to_owned(),
-            Self::Choice(words) => match words {
-                [] => "nothing".to_owned(),
-                [word] => (*word).to_owned(),
-                [words @ .., last] => format!("{} or {last}", words.join(", ")),
-            },
+            Self::Choice(words) => enumerated(words.iter().copied(), "or"),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Size { min, max, rule } => format!("{} from {min} to {max}", rule.words()),
             Self::Positional => "a name of letters, digits, `.`, `_` and `-`".to_owned(),

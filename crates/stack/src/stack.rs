@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::joints::Joints;
+use crate::offer::offered;
 use crate::{Layer, LayerDefinition, LayerIndex, LayerRole, Offer, StackError, StackErrorKind, parse};
 
 /// A stack that fits together: layers from the application down to a medium.
@@ -49,7 +51,7 @@ impl Stack {
 
     /// What its top gives to a workload.
     pub fn offers(&self) -> Offer {
-        self.layers.first().expect("a stack was checked not to be empty").offers()
+        offered(&self.layers).expect("a stack was checked not to be empty")
     }
 
     /// For workloads that need files.
@@ -58,18 +60,13 @@ impl Stack {
     ///
     /// If the top of the stack is not a directory.
     pub fn require_directory(&self) -> Result<(), StackError> {
-        let top = &self.layers[0];
-        if top.offers() == Offer::Dir {
+        let (top, offers) = (&self.layers[0], self.offers());
+        if offers == Offer::Dir {
             return Ok(());
         }
-        let above = match top.offers() {
-            Offer::Image => "ext4/kvm",
-            _ => "ext4",
-        };
-        let message =
-            format!("the workload needs a directory; {} offers {}", top.name(), top.offers().words());
+        let message = format!("the workload needs a directory; {} offers {}", top.name(), offers.words());
         let error = StackError::new(StackErrorKind::Type, &self.source, top.span.clone(), message);
-        Err(parse::mended(error.suggest("put a file system on top", format!("{above}/{}", self.source))))
+        Err(parse::mended(Joints::between(&[Offer::Dir], offers).suggested(error, "on top", None)))
     }
 
     /// For those who build it.

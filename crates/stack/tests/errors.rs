@@ -52,7 +52,7 @@ messages! {
     a stack does not fit together
       ext4/ext4/hdd
            ^^^^ ext4 needs a block device below it; ext4 offers a directory
-      put a virtual machine and its image between them: ext4/kvm/raw/ext4/hdd
+      put an image and a virtual machine between them: ext4/kvm/raw/ext4/hdd
 "#;
     an_image_under_a_file_system: "ext4/raw/ext4/hdd" => @r#"
     a stack does not fit together
@@ -380,7 +380,7 @@ fn a_workload_that_needs_files_on_a_raw_disk() {
     a stack does not fit together
       raw/xfs/hdd
       ^^^ the workload needs a directory; raw offers an image
-      put a file system on top: ext4/kvm/raw/xfs/hdd
+      put a virtual machine and a file system on top: ext4/kvm/raw/xfs/hdd
     ");
 }
 

@@ -68,11 +68,11 @@ fn stack() -> impl Strategy<Value = String> {
         for pick in picks {
             let fits = |spec: &&&'static LayerSpec| match offers {
                 None => matches!(spec.definition, LayerDefinition::Medium(_)),
-                Some(offer) => spec.definition.needs().contains(&offer),
+                Some(offer) => spec.definition.offers(Some(offer)).is_some(),
             };
             let choice: Vec<_> = registry().iter().filter(fits).collect();
             let spec: &'static LayerSpec = pick.get::<&&'static LayerSpec>(&choice);
-            offers = Some(spec.definition.offers());
+            offers = spec.definition.offers(offers);
             specs.insert(0, spec);
         }
         let layers: Vec<_> = specs.into_iter().map(layer).collect();
@@ -232,10 +232,10 @@ fn every_default_is_in_canonical_form() {
     for spec in registry() {
         for option in spec.options.iter().filter(|o| o.default.is_some()) {
             let default = option.default.unwrap();
-            let below = match spec.definition.needs() {
-                [] => "",
-                [Offer::Dir] => "/ext4/hdd",
-                [Offer::Image] => "/raw/ext4/hdd",
+            let below = match spec.definition.needs().next() {
+                None => "",
+                Some(Offer::Dir) => "/ext4/hdd",
+                Some(Offer::Image) => "/raw/ext4/hdd",
                 _ => "/hdd",
             };
             let text = format!("{}:{}={default}{below}", spec.name, option.name);

@@ -40,6 +40,21 @@ static REGISTRY: &[&LayerSpec] = &[
     &media::file::LAYER,
 ];
 
+/// A layer that is suggested where others do not fit together.
+#[derive(Debug)]
+pub(crate) struct Joint {
+    pub(crate) layer: &'static LayerSpec,
+    /// What it is called in the suggestion.
+    pub(crate) words: &'static str,
+}
+
+/// Together they lead from anything that a layer offers to anything that one needs.
+pub(crate) static JOINTS: [Joint; 3] = [
+    Joint { layer: &file_systems::ext4::LAYER, words: "a file system" },
+    Joint { layer: &images::raw::LAYER, words: "an image" },
+    Joint { layer: &hypervisors::kvm::LAYER, words: "a virtual machine" },
+];
+
 /// Every layer a stack can have.
 pub fn registry() -> &'static [&'static LayerSpec] {
     REGISTRY

@@ -1,0 +1,51 @@
+//! What to put between two layers that do not fit together.
+
+use std::collections::VecDeque;
+
+use crate::error::enumerated;
+use crate::layers::{JOINTS, Joint};
+use crate::{Layer, Offer, StackError};
+
+/// Layers to put between two others, from the bottom up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Joints(Vec<&'static Joint>);
+
+impl Joints {
+    /// The fewest that make of what is offered something that is needed.
+    pub(crate) fn between(needs: &[Offer], offers: Offer) -> Self {
+        // No two things are further apart.
+        const MOST: usize = 3;
+        let mut ways = VecDeque::from([(offers, Self::default())]);
+        while let Some((reached, way)) = ways.pop_front() {
+            if needs.contains(&reached) {
+                return way;
+            }
+            if way.0.len() == MOST {
+                continue;
+            }
+            ways.extend(JOINTS.iter().filter_map(|joint| {
+                let next = joint.layer.definition.offers(Some(reached))?;
+                Some((next, Self(way.0.iter().copied().chain([joint]).collect())))
+            }));
+        }
+        Self::default()
+    }
+
+    /// In words: `a file system and an image`.
+    fn words(&self) -> String {
+        enumerated(self.0.iter().map(|joint| joint.words), "and")
+    }
+
+    /// As they are written above a stack, each with its separator: `raw/ext4/`.
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().rev().map(|joint| format!("{}/", joint.layer.name)).collect()
+    }
+
+    /// The error with the suggestion to put them above `lower`, which is all or the lower part of the error's stack.
+    pub(crate) fn suggested(&self, error: StackError, place: &str, lower: Option<&Layer>) -> StackError {
+        let at = lower.map_or(0, |layer| layer.span.start);
+        let (upper, lower) = error.stack().split_at(at);
+        let candidate = format!("{upper}{}{lower}", self.text());
+        error.suggest(&format!("put {} {place}", self.words()), candidate)
+    }
+}
