@@ -17,11 +17,12 @@ use crate::targets;
 #[path = "../../crates/trace/tests/traces/mod.rs"]
 mod traces;
 
-const STACKS: [&str; 8] = [
+const STACKS: [&str; 9] = [
     "ext4/hdd",
     "ext3/kvm/raw/jfs/hdd",
     "ext4/kvm:disk=lsi:cache=writethrough/vmdk/ext4/hdd:wd-re3",
-    "nfs/ext4/raid5",
+    "nfs:vers=3:rsize=64k/link:rate=2.5gbit:delay=100us:loss=0.1%/ext4/raid5",
+    "ext2/part:start=63s/kvm/nbd/link/qcow2/xfs/hdd",
     "ext4/kvm/qcow2/xfs/kvm/raw/xfs/hdd",
     "xfs/dev:/dev/sdb",
     "{ext2,ext3}/kvm/{raw/{ext2,jfs}/,}hdd",

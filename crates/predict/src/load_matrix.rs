@@ -99,7 +99,7 @@ impl LoadMatrix {
         let parts = self.pattern.anatomy();
         let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
         let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
-        let Anatomy { above, virtual_machine, below, medium } = parts;
+        let Anatomy { above, virtual_machine, below, medium, .. } = parts;
         // The raw disk has neither the image nor the file system that it is on.
         let left_out = match host {
             HostFs::RawDisk => below.iter().position(|layer| is(layer, host_fs)),

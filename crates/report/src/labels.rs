@@ -77,7 +77,7 @@ impl StackParts {
             let guest = Guest::Unknown(written.to_string());
             return Self { guest, host: Host::Below(Vec::new()), medium: None, machine_note: String::new() };
         };
-        let Anatomy { above, virtual_machine, below, medium } = stack.anatomy();
+        let Anatomy { above, virtual_machine, below, medium, .. } = stack.anatomy();
         let (guest, host) = match (virtual_machine, above) {
             (Some(machine), above) => {
                 (Guest::InMachine(above.to_vec(), machine.clone()), Host::Below(below.to_vec()))

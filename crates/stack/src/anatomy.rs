@@ -1,6 +1,7 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, Stack};
+use crate::offer::offered;
+use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, Offer, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
@@ -9,11 +10,13 @@ pub struct Anatomy<'a> {
     pub above: &'a [Layer],
     /// The application's virtual machine: the topmost hypervisor.
     pub virtual_machine: Option<&'a Layer>,
-    /// What carries the virtual machine's disk, down to the medium; empty without a virtual machine, and where it has the medium
-    /// itself.
+    /// What is below the virtual machine, down to the medium; empty without a virtual machine, and where it has the medium itself.
     pub below: &'a [Layer],
     /// The last layer.
     pub medium: &'a Layer,
+    /// What carries the disk of the virtual machine, down to the machine around it: below that is the disk of another. `None` without
+    /// a virtual machine, and for one that has an interface on a network in the place of a disk.
+    disk: Option<&'a [Layer]>,
 }
 
 impl<'a> Anatomy<'a> {
@@ -24,18 +27,12 @@ impl<'a> Anatomy<'a> {
 
     /// The file system that holds the virtual machine's image.
     pub fn host_file_system(&self) -> Option<&'a Layer> {
-        first(self.of_its_disk(), |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+        first(self.disk?, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
     }
 
     /// The image that is the virtual machine's disk.
     pub fn image(&self) -> Option<&'a Layer> {
-        first(self.of_its_disk(), |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
-    }
-
-    /// What carries the disk of the application's virtual machine, down to the machine around it: below that is the disk of another.
-    fn of_its_disk(&self) -> &'a [Layer] {
-        let end = self.below.iter().position(|layer| layer.crossing() == Crossing::Inside);
-        &self.below[..end.unwrap_or(self.below.len())]
+        first(self.disk?, |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
     }
 
     /// The layers, topmost first, without a method of their own here: those of further machines, loop devices,
@@ -47,6 +44,12 @@ impl<'a> Anatomy<'a> {
     }
 }
 
+/// A medium without what it says of the machine that has it: another stack has another machine there.
+fn without_machine(medium: &Layer) -> String {
+    let options = medium.written_options().filter(|(name, _)| *name != HOST_MEMORY_OPTION);
+    options.fold(medium.name().to_owned(), |text, (_, option)| format!("{text}:{option}"))
+}
+
 fn first(layers: &[Layer], is: impl Fn(&LayerDefinition) -> bool) -> Option<&Layer> {
     layers.iter().find(|layer| is(layer.definition()))
 }
@@ -55,37 +58,38 @@ impl Stack {
     /// Takes the stack apart.
     pub fn anatomy(&self) -> Anatomy<'_> {
         let (medium, layers) = self.layers().split_last().expect("a stack was checked to end with a medium");
-        match self.innermost_hypervisor().map(LayerIndex::position) {
-            Some(at) => Anatomy {
-                above: &layers[..at],
-                virtual_machine: Some(&layers[at]),
-                below: &layers[at + 1..],
-                medium,
-            },
-            None => Anatomy { above: layers, virtual_machine: None, below: &[], medium },
-        }
+        let Some(at) = self.innermost_hypervisor().map(LayerIndex::position) else {
+            return Anatomy { above: layers, virtual_machine: None, below: &[], medium, disk: None };
+        };
+        let below = &layers[at + 1..];
+        let end = below.iter().position(|layer| layer.crossing() == Crossing::Inside).unwrap_or(below.len());
+        let has_disk = offered(&self.layers()[at..]) == Some(Offer::Block);
+        let disk = has_disk.then_some(&below[..end]);
+        Anatomy { above: &layers[..at], virtual_machine: Some(&layers[at]), below, medium, disk }
     }
 
     /// The same virtual machine with the medium itself as its disk: `ext3/kvm/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack without a
-    /// virtual machine is its own.
+    /// virtual machine is its own, and so is one whose virtual machine has no disk.
     #[must_use]
     pub fn on_raw_disk(&self) -> Self {
-        let Anatomy { above, virtual_machine, below, medium } = self.anatomy();
-        let Some(virtual_machine) = virtual_machine.filter(|_| !below.is_empty()) else {
+        let Anatomy { above, virtual_machine, below, medium, disk } = self.anatomy();
+        let Some(virtual_machine) = virtual_machine.filter(|_| disk.is_some() && !below.is_empty()) else {
             return self.clone();
         };
-        let kept = above.iter().chain([virtual_machine, medium]);
-        Self::from_layers(kept.map(ToString::to_string))
+        let kept = above.iter().chain([virtual_machine]).map(ToString::to_string);
+        Self::from_layers(kept.chain([without_machine(medium)]))
     }
 
     /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. Where the
     /// virtual machine says what memory its host has, so that memory is part of the question, the native machine has as
-    /// much as the guest had. A stack without a virtual machine is its own.
+    /// much as the guest had. A stack without a virtual machine is its own, and so is one whose virtual machine has no disk.
     #[must_use]
     pub fn native(&self) -> Self {
-        let Anatomy { above, virtual_machine, medium, .. } = self.anatomy();
-        let Some(options) = virtual_machine.and_then(Layer::hypervisor) else { return self.clone() };
-        let mut on_medium = medium.to_string();
+        let Anatomy { above, virtual_machine, medium, disk, .. } = self.anatomy();
+        let Some(options) = disk.and(virtual_machine).and_then(Layer::hypervisor) else {
+            return self.clone();
+        };
+        let mut on_medium = without_machine(medium);
         if options.host_memory.is_some() && medium.modelled_disk().is_some() {
             on_medium.push_str(&format!(":{HOST_MEMORY_OPTION}={}", options.memory));
         }
@@ -154,7 +158,21 @@ mod tests {
         assert_eq!((parts.image(), parts.host_file_system()), (None, None));
         let others: Vec<&str> = parts.others().map(crate::Layer::name).collect();
         assert_eq!(others, ["kvm", "raw", "xfs"]);
-        let on_a_server = stack("ext4/kvm/raw/nfs/jfs/hdd");
+        let on_a_server = stack("ext4/kvm/raw/nfs/link/jfs/hdd");
         assert_eq!(on_a_server.anatomy().host_file_system().map(crate::Layer::name), Some("jfs"));
+    }
+
+    #[test]
+    fn a_guest_that_mounts_a_directory_itself_has_no_disk_to_replace() {
+        let mounts = stack("nfs/kvm/link/ext2/loop/raw/xfs/hdd");
+        let parts = mounts.anatomy();
+        assert_eq!((parts.image(), parts.host_file_system(), parts.guest_file_system()), (None, None, None));
+        assert_eq!((mounts.on_raw_disk(), mounts.native()), (mounts.clone(), mounts));
+        let said_of_the_server = stack("ext4/kvm:host-memory=2G/raw/nfs/link/xfs/hdd:at=1G:host-memory=4G");
+        assert_eq!(said_of_the_server.on_raw_disk().to_string(), "ext4/kvm:host-memory=2G/hdd:at=1G");
+        assert_eq!(said_of_the_server.native().to_string(), "ext4/hdd:at=1G:host-memory=256M");
+        let served = stack("nfs/link/xfs/part/kvm/raw/ext4/hdd");
+        assert_eq!(served.on_raw_disk().to_string(), "nfs/link/xfs/part/kvm/hdd");
+        assert_eq!(served.native().to_string(), "nfs/link/xfs/part/hdd");
     }
 }

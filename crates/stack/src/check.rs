@@ -2,8 +2,11 @@
 
 use crate::error::{enumerated, replaced};
 use crate::joints::Joints;
+use crate::layers::hypervisors::check_without_disk;
 use crate::offer::offered;
-use crate::{Conflict, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind};
+use crate::{
+    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
+};
 
 /// Checks what each layer offers to the one above it, then the options of each.
 pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
@@ -13,15 +16,27 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
         StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
     };
     for (index, layer) in layers.iter().enumerate() {
-        (layer.spec.check)(layer, layers.get(index + 1)).map_err(|conflict| refused(layer, conflict))?;
+        (layer.spec.check)(layer, layers.get(index + 1))
+            .and_then(|()| check_disk(&layers[index..]))
+            .map_err(|conflict| refused(layer, conflict))?;
     }
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
 }
 
+/// A virtual machine over a link has no disk.
+fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
+    match layers[0].definition() {
+        LayerDefinition::Hypervisor(_) if offered(layers) != Some(Offer::Block) => {
+            check_without_disk(&layers[0])
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The memory of a machine that runs virtual machines is said by them, because it has to hold theirs too.
 fn check_host_memory(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
-    let hypervisor =
-        layers.iter().rev().find(|layer| matches!(layer.definition(), LayerDefinition::Hypervisor(_)));
+    let crossing = layers.iter().rev().find(|layer| layer.crossing() != Crossing::None);
+    let hypervisor = crossing.filter(|layer| layer.crossing() == Crossing::Inside);
     let medium = layers.last().filter(|medium| medium.is_set(HOST_MEMORY_OPTION));
     let (Some(medium), Some(hypervisor)) = (medium, hypervisor) else { return Ok(()) };
     let name = hypervisor.name();
@@ -38,8 +53,8 @@ fn check_host_memory(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
     ))
 }
 
-/// From the application down. What a layer offers depends on what is below it, so what it needs there depends on what is above it:
-/// the lowest layer that is still right is found, and the one below it does not fit.
+/// From the application down: what a layer offers depends on what is below it, so what it needs there depends on what the layers
+/// above it need.
 fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
     let mut wanted = Offer::AT_THE_TOP.to_vec();
     let mut upper = None;

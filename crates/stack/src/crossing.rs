@@ -21,9 +21,10 @@ impl LayerDefinition {
     /// decides it.
     pub const fn crossing(&self) -> Crossing {
         match self {
-            Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Medium(_) => Crossing::None,
+            Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Partition => Crossing::None,
+            Self::NetworkFileSystem | Self::NetworkDisk | Self::Medium(_) => Crossing::None,
             Self::Hypervisor(_) => Crossing::Inside,
-            Self::NetworkFileSystem => Crossing::Beside,
+            Self::Link => Crossing::Beside,
         }
     }
 }
@@ -113,15 +114,15 @@ mod tests {
 
     #[test]
     fn crossings_come_from_the_application_down_with_where_the_upper_machine_stands() {
-        let stack = Stack::parse("ext2/kvm/raw/nfs/ext4/tcg/hdd").unwrap();
+        let stack = Stack::parse("ext2/kvm/raw/nfs/link/ext4/tcg/hdd").unwrap();
         let crossings: Vec<_> =
             stack.crossings().map(|(index, crossing)| (stack.layer(index).name(), crossing)).collect();
         assert_eq!(
             crossings,
-            [("kvm", Crossing::Inside), ("nfs", Crossing::Beside), ("tcg", Crossing::Inside)]
+            [("kvm", Crossing::Inside), ("link", Crossing::Beside), ("tcg", Crossing::Inside)]
         );
         let innermost = stack.innermost_hypervisor().unwrap();
-        assert_eq!((stack.above(innermost).len(), stack.below(innermost).len()), (1, 5));
-        assert_eq!(Stack::parse("nfs/ext4/hdd").unwrap().innermost_hypervisor(), None);
+        assert_eq!((stack.above(innermost).len(), stack.below(innermost).len()), (1, 6));
+        assert_eq!(Stack::parse("nfs/link/ext4/hdd").unwrap().innermost_hypervisor(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::{Bytes, LayerDefinition, LayerSpec, OptionKind};
 
@@ -75,14 +76,19 @@ impl Layer {
         self.written(name).is_some()
     }
 
+    /// The value of an option as what its kind says that it is.
+    pub(crate) fn value<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.option(name)?.parse().ok()
+    }
+
     /// The value of an option of kind [`OptionKind::Size`].
     pub fn size(&self, name: &str) -> Option<Bytes> {
-        self.option(name)?.parse().ok()
+        self.value(name)
     }
 
     /// The value of an option of kind [`OptionKind::Number`].
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.option(name)?.parse().ok()
+        self.value(name)
     }
 
     /// The value of an option of kind [`OptionKind::Flag`]; `None` if it has neither value nor default.

@@ -11,7 +11,7 @@
 //!         / ( "dev" / "file" ) ":" path     ; the path runs to the end of the stack and is absolute
 //! option  = key "=" value / flag / word     ; word: the value of the layer's positional option
 //! name    = lower-case letters, digits, "-"
-//! value   = 1*( letter / digit / "." / "_" / "-" / "+" / "=" )
+//! value   = 1*( letter / digit / "." / "_" / "-" / "+" / "=" / "%" )
 //! ```
 //!
 //! Nothing in it needs quoting in a shell. A list within a value is joined with `+` (`mount=noatime+nodiratime`).
@@ -26,8 +26,10 @@
 //! # Types
 //!
 //! What a layer needs below and offers above: `medium: → Block`, `file system: Block → Dir`, `image format: Dir →
-//! Image`, `loop: Image → Block`, `hypervisor: Block | Image → Block, in a new machine`, `network file system: Dir →
-//! Dir, in a new machine`. [`Stack::parse`] refuses what does not fit, with a caret under the layer.
+//! Image`, `loop: Image → Block`, `partition: Block → Block`, `hypervisor: Block | Image → Block, in a new machine`; `link: T →
+//! Remote T, in a new machine`, `hypervisor: Remote T → Remote T, in a new machine`, `network file system: Remote Dir → Dir`,
+//! `network disk: Remote Block | Remote Image → Block`. What is remote cannot be at the top. [`Stack::parse`] refuses what
+//! does not fit, with a caret under the layer.
 
 mod accelerator;
 mod anatomy;
@@ -61,7 +63,8 @@ pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use graph::{MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
-pub use layers::{HOST_MEMORY_OPTION, registry};
+pub use layers::network::{Export, LinkOptions, NfsOptions, NfsVersion};
+pub use layers::{HOST_MEMORY_OPTION, PartitionOptions, registry};
 pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};

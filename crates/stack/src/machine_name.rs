@@ -12,7 +12,7 @@ pub enum MachineLabel {
     Host,
     /// `guest`, `guest 2` …: the first, the second … inside another.
     Guest(u32),
-    /// `client`, `client 2` … above a network file system.
+    /// `client`, `client 2` … above a link.
     Client(u32),
 }
 

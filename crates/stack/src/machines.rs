@@ -98,20 +98,28 @@ mod tests {
     }
 
     #[test]
-    fn a_network_file_system_starts_a_client() {
+    fn a_link_starts_a_client() {
         assert_eq!(
-            shown("ext2/kvm/raw/nfs/ext4/hdd"),
-            ["host <> ext4/hdd", "client <nfs> raw", "guest <kvm> ext2"]
+            shown("ext2/kvm/raw/nfs/link/ext4/hdd"),
+            ["host <> ext4/hdd", "client <link> raw/nfs", "guest <kvm> ext2"]
+        );
+        assert_eq!(
+            shown("nfs:vers=3/kvm/link/ext2/loop/raw/xfs/hdd"),
+            ["host <> ext2/loop/raw/xfs/hdd", "client <link> ", "guest <kvm> nfs:vers=3"]
+        );
+        assert_eq!(
+            shown("nfs/link/ext4/kvm/nbd/link/hdd"),
+            ["host <> hdd", "client <link> nbd", "guest <kvm> ext4", "client 2 <link> nfs"]
         );
     }
 
     #[test]
     fn a_layer_across_which_a_machine_stands_runs_in_the_one_below() {
-        let stack = Stack::parse("ext4/kvm/raw/nfs/ext4/hdd").unwrap();
+        let stack = Stack::parse("ext4/kvm/raw/nfs/link/ext4/hdd").unwrap();
         let machines = stack.machines();
         let labels: Vec<String> =
             stack.indexed_layers().map(|(at, _)| machines[stack.machine_of(at)].label.to_string()).collect();
-        assert_eq!(labels, ["guest", "client", "client", "host", "host", "host"]);
+        assert_eq!(labels, ["guest", "client", "client", "client", "host", "host", "host"]);
         let relations: Vec<_> = machines.indexed().map(|(at, _)| machines.relation(at).unwrap()).collect();
         let [host, client, guest] = [0, 1, 2].map(|at| machines.indexed().nth(at).unwrap().0);
         assert_eq!(relations, [Relation::Outermost, Relation::Beside(host), Relation::Inside(client)]);

@@ -59,10 +59,32 @@ impl LayerDefinition {
             Self::FileSystem(_) => const { &[on(Offer::Block, Offer::Dir)] },
             Self::ImageFormat(_) => const { &[on(Offer::Dir, Offer::Image)] },
             Self::Loop => const { &[on(Offer::Image, Offer::Block)] },
+            // A guest has a disk, or an interface on the network.
             Self::Hypervisor(_) => {
-                const { &[on(Offer::Block, Offer::Block), on(Offer::Image, Offer::Block)] }
+                const {
+                    &[
+                        on(Offer::Block, Offer::Block),
+                        on(Offer::Image, Offer::Block),
+                        on(Offer::RemoteBlock, Offer::RemoteBlock),
+                        on(Offer::RemoteDir, Offer::RemoteDir),
+                        on(Offer::RemoteImage, Offer::RemoteImage),
+                    ]
+                }
             }
-            Self::NetworkFileSystem => const { &[on(Offer::Dir, Offer::Dir)] },
+            Self::Link => {
+                const {
+                    &[
+                        on(Offer::Block, Offer::RemoteBlock),
+                        on(Offer::Dir, Offer::RemoteDir),
+                        on(Offer::Image, Offer::RemoteImage),
+                    ]
+                }
+            }
+            Self::NetworkFileSystem => const { &[on(Offer::RemoteDir, Offer::Dir)] },
+            Self::NetworkDisk => {
+                const { &[on(Offer::RemoteBlock, Offer::Block), on(Offer::RemoteImage, Offer::Block)] }
+            }
+            Self::Partition => const { &[on(Offer::Block, Offer::Block)] },
             Self::Medium(_) => const { &[LayerRule { needs: None, offers: Offer::Block }] },
         }
     }

@@ -110,7 +110,10 @@ fn all_names() -> String {
             LayerDefinition::ImageFormat(_) => "image formats",
             LayerDefinition::Loop => "loop devices",
             LayerDefinition::Hypervisor(_) => "hypervisors",
+            LayerDefinition::Link => "links",
             LayerDefinition::NetworkFileSystem => "network file systems",
+            LayerDefinition::NetworkDisk => "network disks",
+            LayerDefinition::Partition => "partitions",
             LayerDefinition::Medium(_) => "media",
         };
         match kinds.iter_mut().find(|(k, _)| *k == kind) {

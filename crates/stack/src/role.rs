@@ -21,8 +21,14 @@ pub enum LayerRole {
     LoopDevice,
     /// A hypervisor: `virtual machine`.
     VirtualMachine,
+    /// `link`.
+    Link,
     /// `network fs`.
     NetworkFileSystem,
+    /// `network disk`.
+    NetworkDisk,
+    /// `partition`.
+    Partition,
     /// The medium: `disk`.
     Disk,
     /// Words of another version, which nothing decides on.
@@ -38,7 +44,10 @@ impl LayerRole {
             Self::Image(format) => format!("{format}{IMAGE}"),
             Self::LoopDevice => LOOP_DEVICE.to_owned(),
             Self::VirtualMachine => VIRTUAL_MACHINE.to_owned(),
+            Self::Link => LINK.to_owned(),
             Self::NetworkFileSystem => NETWORK_FILE_SYSTEM.to_owned(),
+            Self::NetworkDisk => NETWORK_DISK.to_owned(),
+            Self::Partition => PARTITION.to_owned(),
             Self::Disk => DISK.to_owned(),
             Self::Other(words) => words.clone(),
         }
@@ -61,7 +70,10 @@ const IMAGE: &str = " image";
 const FILE_SYSTEM: &str = " fs";
 const LOOP_DEVICE: &str = "loop device";
 const VIRTUAL_MACHINE: &str = "virtual machine";
+const LINK: &str = "link";
 const NETWORK_FILE_SYSTEM: &str = "network fs";
+const NETWORK_DISK: &str = "network disk";
+const PARTITION: &str = "partition";
 const DISK: &str = "disk";
 
 impl fmt::Display for LayerRole {
@@ -72,7 +84,10 @@ impl fmt::Display for LayerRole {
             Self::Image(format) => write!(f, "{format} image"),
             Self::LoopDevice => f.write_str("loop device"),
             Self::VirtualMachine => f.write_str("virtual machine"),
+            Self::Link => f.write_str("link"),
             Self::NetworkFileSystem => f.write_str("network fs"),
+            Self::NetworkDisk => f.write_str("network disk"),
+            Self::Partition => f.write_str("partition"),
             Self::Disk => f.write_str("disk"),
             Self::Other(words) => f.write_str(words),
         }
@@ -86,7 +101,10 @@ impl From<&str> for LayerRole {
             "" => Self::Application,
             LOOP_DEVICE => Self::LoopDevice,
             VIRTUAL_MACHINE => Self::VirtualMachine,
+            LINK => Self::Link,
             NETWORK_FILE_SYSTEM => Self::NetworkFileSystem,
+            NETWORK_DISK => Self::NetworkDisk,
+            PARTITION => Self::Partition,
             DISK => Self::Disk,
             _ => match (words.strip_suffix(IMAGE), in_machine()) {
                 (Some(format), _) => Self::Image(format.to_owned()),
@@ -137,6 +155,14 @@ mod tests {
             assert_eq!(LayerRole::from(words.as_str()), *role);
         }
         assert!(roles[6].is_host_file_system() && !roles[3].is_host_file_system());
+        let over_links = crate::Stack::parse("ext2/part/kvm/raw/nfs/link/xfs/nbd/link/hdd").unwrap();
+        let roles: Vec<LayerRole> = over_links.indexed_layers().map(|(at, _)| over_links.role(at)).collect();
+        let words = roles.iter().map(LayerRole::to_string).collect::<Vec<_>>().join(", ");
+        assert_eq!(
+            words,
+            "guest fs, partition, virtual machine, raw image, network fs, link, client fs, network disk, link, disk"
+        );
+        assert!(roles.iter().all(|role| LayerRole::from(role.stored()) == *role));
     }
 
     proptest! {

@@ -1,13 +1,14 @@
 //! What a layer is, as data: its name, its options, and what it means to have one.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::enumerated;
 use crate::layers::hypervisors::HostBlockOptions;
-use crate::{Accelerator, Bytes, Layer};
+use crate::{Accelerator, BitRate, Bytes, Layer, Percentage, Sectors, TimeSpan};
 
 /// Everything known of one kind of layer. One `static` per layer, listed in [`registry`](crate::registry).
 #[derive(Debug)]
@@ -64,6 +65,32 @@ pub enum OptionKind {
         /// Largest.
         max: u64,
     },
+    /// A bit rate from `min` to `max`.
+    BitRate {
+        /// Smallest.
+        min: BitRate,
+        /// Largest.
+        max: BitRate,
+    },
+    /// A time from `min` to `max`.
+    TimeSpan {
+        /// Shortest.
+        min: TimeSpan,
+        /// Longest.
+        max: TimeSpan,
+    },
+    /// A share from 0 to `max`.
+    Percentage {
+        /// Largest.
+        max: Percentage,
+    },
+    /// A number of sectors, or a size, from `min` to `max`.
+    Sectors {
+        /// Smallest.
+        min: Sectors,
+        /// Largest.
+        max: Sectors,
+    },
     /// A name: letters, digits, `.`, `_`, `-`. Written without a key (`hdd:wd-re3`); at most one per layer.
     Positional,
     /// Words joined with `+`; a word may itself be `key=value`.
@@ -90,10 +117,16 @@ pub enum LayerDefinition {
     ImageFormat(ImageFormatSpec),
     /// Makes a block device of a raw image, in the same machine.
     Loop,
-    /// Makes a block device in a new machine of a block device or an image.
+    /// Makes a block device in a new machine of a block device or an image, and joins a new machine to what is over a link.
     Hypervisor(HypervisorSpec),
-    /// Makes a directory in a new machine of a directory.
+    /// Makes what one machine has available to a new machine beside it.
+    Link,
+    /// Makes a directory of a directory over a link.
     NetworkFileSystem,
+    /// Makes a block device of a block device or an image over a link.
+    NetworkDisk,
+    /// Makes a block device of a part of one.
+    Partition,
     /// The bottom of every stack.
     Medium(MediumKind),
 }
@@ -106,7 +139,10 @@ impl LayerDefinition {
             Self::ImageFormat(_) => "image format",
             Self::Loop => "loop device",
             Self::Hypervisor(_) => "hypervisor",
+            Self::Link => "link",
             Self::NetworkFileSystem => "network file system",
+            Self::NetworkDisk => "network disk",
+            Self::Partition => "partition",
             Self::Medium(_) => "medium",
         }
     }
@@ -283,6 +319,10 @@ impl OptionKind {
                 Ok(size) if (*min..=*max).contains(&size) && rule.holds(size) => Ok(size.to_string()),
                 _ => Err(self.allowed()),
             },
+            Self::BitRate { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
+            Self::TimeSpan { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
+            Self::Percentage { max } => in_range(value, Percentage(0), *max).ok_or_else(|| self.allowed()),
+            Self::Sectors { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
             Self::Positional if is_word(value, "._-") => Ok(value.to_owned()),
             Self::List if value.split('+').all(|word| is_word(word, "._-=")) => Ok(value.to_owned()),
             _ => Err(self.allowed()),
@@ -296,6 +336,12 @@ impl OptionKind {
             Self::Choice(words) => enumerated(words.iter().copied(), "or"),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Size { min, max, rule } => format!("{} from {min} to {max}", rule.words()),
+            Self::BitRate { min, max } => format!("a bit rate from {min} to {max}"),
+            Self::TimeSpan { min, max } => format!("a time from {min} to {max}"),
+            Self::Percentage { max } => format!("a percentage from 0 to {max}"),
+            Self::Sectors { min, max } => {
+                format!("sectors of 512 bytes, as in 63s, or a size of whole sectors, from {min} to {max}")
+            }
             Self::Positional => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
             Self::List => "words of letters, digits, `.`, `_`, `-` and `=`, joined with `+`".to_owned(),
             Self::Path => "an absolute path".to_owned(),
@@ -309,6 +355,10 @@ impl OptionKind {
             Self::Choice(words) => words.join("|"),
             Self::Number { .. } => "NUMBER".to_owned(),
             Self::Size { .. } => "SIZE".to_owned(),
+            Self::BitRate { .. } => "RATE".to_owned(),
+            Self::TimeSpan { .. } => "TIME".to_owned(),
+            Self::Percentage { .. } => "PERCENTAGE".to_owned(),
+            Self::Sectors { .. } => "SECTORS|SIZE".to_owned(),
             Self::Positional => "NAME".to_owned(),
             Self::List => "WORD+WORD…".to_owned(),
             Self::Path => "/PATH".to_owned(),
@@ -318,8 +368,13 @@ impl OptionKind {
 
 fn canonical_number(value: &str, min: u64, max: u64) -> Option<String> {
     let only_digits = value.bytes().all(|b| b.is_ascii_digit());
-    let number = value.parse::<u64>().ok().filter(|n| only_digits && (min..=max).contains(n))?;
-    Some(number.to_string())
+    only_digits.then(|| in_range(value, min, max)).flatten()
+}
+
+/// The canonical form of a quantity, if it is one and not beyond its limits.
+fn in_range<T: FromStr + PartialOrd + fmt::Display>(value: &str, min: T, max: T) -> Option<String> {
+    let quantity = value.parse::<T>().ok().filter(|quantity| (min..=max).contains(quantity))?;
+    Some(quantity.to_string())
 }
 
 fn is_word(text: &str, marks: &str) -> bool {

@@ -98,7 +98,10 @@ impl Stack {
             LayerDefinition::ImageFormat(_) => LayerRole::Image(layer.name().to_owned()),
             LayerDefinition::Loop => LayerRole::LoopDevice,
             LayerDefinition::Hypervisor(_) => LayerRole::VirtualMachine,
+            LayerDefinition::Link => LayerRole::Link,
             LayerDefinition::NetworkFileSystem => LayerRole::NetworkFileSystem,
+            LayerDefinition::NetworkDisk => LayerRole::NetworkDisk,
+            LayerDefinition::Partition => LayerRole::Partition,
             LayerDefinition::Medium(_) => LayerRole::Disk,
         }
     }

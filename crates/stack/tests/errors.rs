@@ -1,41 +1,11 @@
 //! Every message, as people see it.
 
-use nestor_stack::{LayerIndex, LayerSpec, Stack, StackError, registry};
+mod messages;
 
-fn error(text: &str) -> StackError {
-    match Stack::parse(text) {
-        Ok(stack) => panic!("{stack} is a stack"),
-        Err(error) => error,
-    }
-}
+use messages::{error, snapshots};
+use nestor_stack::{LayerIndex, Stack, StackError};
 
-/// The message with `(all)` in the place of each list of all layers of one kind, which changes with the registry.
-fn message(text: &str) -> String {
-    let mut kinds: Vec<Vec<&LayerSpec>> = Vec::new();
-    for spec in registry() {
-        match kinds.iter_mut().find(|kind| kind[0].definition.kind() == spec.definition.kind()) {
-            Some(kind) => kind.push(spec),
-            None => kinds.push(vec![spec]),
-        }
-    }
-    let lists: Vec<String> = kinds
-        .iter()
-        .map(|kind| format!(": {}", kind.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")))
-        .collect();
-    let shortened = |line: &str| match lists.iter().find_map(|list| line.strip_suffix(list.as_str())) {
-        Some(kind) => format!("{kind}: (all)"),
-        None => line.to_owned(),
-    };
-    error(text).to_string().lines().map(shortened).collect::<Vec<_>>().join("\n")
-}
-
-macro_rules! messages {
-    ($($name:ident: $text:expr => @$snapshot:literal;)*) => {
-        $(#[test] fn $name() { insta::assert_snapshot!(message($text), @$snapshot); })*
-    };
-}
-
-messages! {
+snapshots! {
     host_memory_at_the_disk_of_a_virtual_machine: "ext4/kvm/hdd:size=8G:host-memory=2G" => @r#"
     a stack has layers or options that exclude each other
       ext4/kvm/hdd:size=8G:host-memory=2G
@@ -151,8 +121,11 @@ messages! {
       file systems: (all)
       image formats: (all)
       loop devices: (all)
+      partitions: (all)
       hypervisors: (all)
       network file systems: (all)
+      network disks: (all)
+      links: (all)
       media: (all)
 "#;
     an_unclosed_brace: "ext4/{kvm/hdd" => @r#"
@@ -174,8 +147,11 @@ messages! {
       file systems: (all)
       image formats: (all)
       loop devices: (all)
+      partitions: (all)
       hypervisors: (all)
       network file systems: (all)
+      network disks: (all)
+      links: (all)
       media: (all)
 "#;
     wide_characters_before_the_place: "ext4/file:/日本/" => @r#"
@@ -191,8 +167,11 @@ messages! {
       file systems: (all)
       image formats: (all)
       loop devices: (all)
+      partitions: (all)
       hypervisors: (all)
       network file systems: (all)
+      network disks: (all)
+      links: (all)
       media: (all)
 "#;
     an_empty_option: "ext4/kvm::/hdd" => @r#"
@@ -386,12 +365,12 @@ fn a_workload_that_needs_files_on_a_raw_disk() {
 
 #[test]
 fn a_layer_that_cannot_be_built_yet() {
-    let stack = Stack::parse("ext2/kvm/raw/nfs/ext4/hdd").unwrap();
+    let stack = Stack::parse("ext2/kvm/raw/nfs/link/ext4/hdd").unwrap();
     insta::assert_snapshot!(stack.require_buildable().unwrap_err(), @r"
     a stack cannot be built yet
-      ext2/kvm/raw/nfs/ext4/hdd
+      ext2/kvm/raw/nfs/link/ext4/hdd
                    ^^^ nfs cannot be built yet
-      Nestor cannot connect machines by a network yet; use local file systems
+      Nestor cannot connect machines by a network yet; use layers of one machine and its guests
     ");
     Stack::parse("ext4/kvm/raw/xfs/hdd").unwrap().require_buildable().unwrap();
 }

@@ -1,7 +1,8 @@
 //! Reading and printing stacks, over everything the registry has.
 
 use nestor_stack::{
-    Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, SizeRule, Stack, registry,
+    BitRate, Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, Percentage, Sectors,
+    SizeRule, Stack, StackErrorKind, TimeSpan, registry,
 };
 use proptest::prelude::*;
 
@@ -26,6 +27,18 @@ fn value(kind: &OptionKind) -> BoxedStrategy<String> {
                 .prop_map(|(size, exact)| if exact { size.to_string() } else { Bytes(size).to_string() })
                 .boxed()
         }
+        OptionKind::BitRate { min, max } => (min.get()..=max.get())
+            .prop_flat_map(|bits| prop_oneof![Just(format!("{bits}bit")), Just(BitRate(bits).to_string())])
+            .boxed(),
+        OptionKind::TimeSpan { min, max } => (min.get()..=max.get())
+            .prop_flat_map(|ns| prop_oneof![Just(format!("{ns}ns")), Just(TimeSpan(ns).to_string())])
+            .boxed(),
+        OptionKind::Percentage { max } => {
+            (0..=max.get()).prop_map(|millionths| Percentage(millionths).to_string()).boxed()
+        }
+        OptionKind::Sectors { min, max } => (min.0..=max.0)
+            .prop_flat_map(|count| prop_oneof![Just(format!("{count}s")), Just(Sectors(count).to_string())])
+            .boxed(),
         OptionKind::Positional => "[A-Za-z0-9._-]{1,12}".boxed(),
         OptionKind::List => "[a-z0-9_=.-]{1,8}(\\+[a-z0-9_=.-]{1,8}){0,2}".boxed(),
         OptionKind::Path => "(/[a-zA-Z0-9:=._ é日-]{1,6}){1,4}".boxed(),
@@ -75,6 +88,13 @@ fn stack() -> impl Strategy<Value = String> {
             offers = spec.definition.offers(offers);
             specs.insert(0, spec);
         }
+        // What is of another machine cannot be at the top.
+        if !matches!(offers, Some(Offer::Block | Offer::Dir | Offer::Image)) {
+            let uses = |spec: &&&'static LayerSpec| {
+                matches!(spec.definition.offers(offers), Some(Offer::Block | Offer::Dir))
+            };
+            specs.insert(0, registry().iter().find(uses).expect("what is remote can be used"));
+        }
         let layers: Vec<_> = specs.into_iter().map(layer).collect();
         layers.prop_map(|layers| layers.join("/"))
     })
@@ -121,6 +141,14 @@ proptest! {
             seen.extend(machine.crossing.map(|at| stack.layer(at)));
         }
         prop_assert_eq!(seen, stack.layers().iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_stack_has_baselines(text in stack()) {
+        let Ok(stack) = Stack::parse(&text) else { return Ok(()) };
+        for baseline in [stack.on_raw_disk(), stack.native()] {
+            prop_assert_eq!(baseline.medium().name(), stack.medium().name());
+        }
     }
 
     #[test]
@@ -172,6 +200,11 @@ fn spellings_with_one_meaning_are_one_stack() {
         ("xfs/dev:/dev/sdb", "xfs/dev:/dev/sdb"),
         ("xfs/file:/srv/a:b=c/disk.img", "xfs/file:/srv/a:b=c/disk.img"),
         ("kvm/qcow2:cluster=65536/ext4/hdd:at=0", "kvm/qcow2/ext4/hdd"),
+        ("nfs:vers=3:rsize=65536/link:rate=1000Mbit/xfs/raid0", "nfs:vers=3:rsize=64k/link/xfs/raid0"),
+        ("nfs:sync:export=sync/link:delay=0.1ms:queue=256k:loss=0.0%/xfs/hdd", "nfs:sync/link/xfs/hdd"),
+        ("nfs/link:loss=0.50%:rate=2500mbit/xfs/hdd", "nfs/link:rate=2.5gbit:loss=0.5%/xfs/hdd"),
+        ("part:start=2048s/hdd", "part/hdd"),
+        ("part:start=32256/part:start=2s/hdd", "part:start=63s/part:start=1k/hdd"),
     ];
     for (written, printed) in canonical {
         assert_eq!(Stack::parse(written).unwrap().to_string(), printed);
@@ -227,21 +260,63 @@ fn every_layer_says_what_it_is() {
     }
 }
 
+/// The shortest stack for a layer to stand on, with its separator.
+fn below(spec: &LayerSpec) -> &'static str {
+    match spec.definition.needs().next() {
+        None => "",
+        Some(Offer::Block) => "/hdd",
+        Some(Offer::Dir) => "/ext4/hdd",
+        Some(Offer::Image) => "/raw/ext4/hdd",
+        Some(Offer::RemoteBlock | Offer::RemoteImage) => "/link/hdd",
+        Some(Offer::RemoteDir) => "/link/ext4/hdd",
+    }
+}
+
+/// The layers by their names alone; one that needs a path has it.
+fn named(spec: &LayerSpec) -> String {
+    let path = spec.options.iter().any(|option| option.kind == OptionKind::Path);
+    format!("{}{}", spec.name, if path { ":/srv/a" } else { "" })
+}
+
+#[test]
+fn every_two_layers_that_do_not_fit_together_are_mended() {
+    let ends_a_stack = |spec: &&&LayerSpec| !named(spec).contains('/');
+    for upper in registry().iter().filter(ends_a_stack) {
+        for lower in registry() {
+            let text = format!("{}/{}{}", upper.name, named(lower), below(lower));
+            let Err(error) = Stack::parse(&text) else { continue };
+            if error.kind() == StackErrorKind::Conflict {
+                continue;
+            }
+            let suggestion = error.suggestion().unwrap_or_else(|| panic!("{text} is not mended:\n{error}"));
+            Stack::parse(suggestion).unwrap_or_else(|e| panic!("{text} is mended wrongly:\n{error}\n{e}"));
+        }
+        for top in ["ext4", "raw", "nfs", "nbd", "loop"] {
+            let text = format!("{top}/{}{}", upper.name, below(upper));
+            if let Err(error) = Stack::parse(&text) {
+                assert!(error.suggestion().is_some() || error.kind() == StackErrorKind::Conflict, "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_default_is_in_canonical_form() {
     for spec in registry() {
         for option in spec.options.iter().filter(|o| o.default.is_some()) {
             let default = option.default.unwrap();
-            let below = match spec.definition.needs().next() {
-                None => "",
-                Some(Offer::Dir) => "/ext4/hdd",
-                Some(Offer::Image) => "/raw/ext4/hdd",
-                _ => "/hdd",
-            };
-            let text = format!("{}:{}={default}{below}", spec.name, option.name);
+            let above = if matches!(spec.definition, LayerDefinition::Link) { "nbd/" } else { "" };
+            let below = below(spec);
+            let text = format!("{above}{}:{}={default}{below}", spec.name, option.name);
             let stack = Stack::parse(&text).unwrap();
-            assert_eq!(stack.to_string(), format!("{}{below}", spec.name), "default of {}", option.name);
-            assert_eq!(stack.layers()[0].option(option.name), Some(default));
+            assert_eq!(
+                stack.to_string(),
+                format!("{above}{}{below}", spec.name),
+                "default of {}",
+                option.name
+            );
+            let layer = stack.layers().iter().find(|layer| layer.name() == spec.name).unwrap();
+            assert_eq!(layer.option(option.name), Some(default));
         }
     }
 }
@@ -253,8 +328,16 @@ fn the_table_of_the_design_is_read() {
         "ext3/kvm/hdd",
         "ext3/kvm/raw/jfs/hdd",
         "ext4/kvm:disk=lsi:cache=writethrough/vmdk/ext4/hdd:wd-re3",
-        "ext2/kvm/raw/nfs/ext4/hdd",
-        "nfs/ext2/loop/raw/ext4/hdd",
+        "ext2/kvm/raw/nfs/link/ext4/hdd",
+        "nfs/link/ext2/loop/raw/ext4/hdd",
+        "ext2/kvm/raw/nfs:vers=3/link/xfs/hdd",
+        "nfs:vers=3:rsize=64k:wsize=512k/link:rate=10gbit:delay=1.5ms:loss=0.1%/xfs/raid0",
+        "nfs:vers=3/kvm/link/ext2/loop/raw/xfs/hdd",
+        "ext2/part:start=63s/kvm/raw/nfs/link/xfs/hdd",
+        "ext4/nbd/link/hdd",
+        "ext4/nbd/link/qcow2/xfs/hdd",
+        "ext4/kvm/nbd/link/hdd",
+        "ext4/nbd:sched=none/kvm/kvm/link/hdd",
         "ext4/kvm/qcow2/xfs/kvm/raw/xfs/hdd",
         "xfs/dev:/dev/sdb",
         "xfs/file:/srv/disk.img",

@@ -5,11 +5,13 @@ pub mod hypervisors;
 pub mod images;
 mod loop_device;
 pub mod media;
-mod network;
+pub mod network;
 mod options;
+mod partition;
 
 use crate::LayerSpec;
 pub use options::HOST_MEMORY_OPTION;
+pub use partition::PartitionOptions;
 
 /// The registry: one line per layer, in the order in which help and messages list them.
 static REGISTRY: &[&LayerSpec] = &[
@@ -29,9 +31,12 @@ static REGISTRY: &[&LayerSpec] = &[
     &images::vhdx::LAYER,
     &images::qed::LAYER,
     &loop_device::LAYER,
+    &partition::LAYER,
     &hypervisors::kvm::LAYER,
     &hypervisors::tcg::LAYER,
-    &network::nfs::LAYER,
+    network::NFS,
+    network::NBD,
+    network::LINK,
     &media::hdd::LAYER,
     &media::ssd::LAYER,
     &media::raid0::LAYER,
@@ -49,10 +54,13 @@ pub(crate) struct Joint {
 }
 
 /// Together they lead from anything that a layer offers to anything that one needs.
-pub(crate) static JOINTS: [Joint; 3] = [
+pub(crate) static JOINTS: [Joint; 6] = [
     Joint { layer: &file_systems::ext4::LAYER, words: "a file system" },
     Joint { layer: &images::raw::LAYER, words: "an image" },
     Joint { layer: &hypervisors::kvm::LAYER, words: "a virtual machine" },
+    Joint { layer: network::LINK, words: "a link" },
+    Joint { layer: network::NFS, words: "nfs" },
+    Joint { layer: network::NBD, words: "nbd" },
 ];
 
 /// Every layer a stack can have.

@@ -37,6 +37,27 @@ pub(super) const MERGES: OptionSpec = OptionSpec {
 /// Option of hypervisors and media that says what memory the machine has in which they are.
 pub const HOST_MEMORY_OPTION: &str = "host-memory";
 
+/// Memory of the machine that begins above a layer.
+pub(super) const MEMORY: OptionSpec = OptionSpec {
+    name: "memory",
+    summary: "memory of the guest",
+    kind: OptionKind::Size {
+        // With 160M the lab image's kernel boots, but fio does not fit beside it.
+        min: Bytes::mib(192),
+        max: Bytes::gib(1024),
+        rule: SizeRule::MultipleOf(1 << 20),
+    },
+    default: Some("256M"),
+};
+
+/// Processors of the machine that begins above a layer.
+pub(super) const CPUS: OptionSpec = OptionSpec {
+    name: "cpus",
+    summary: "virtual CPUs",
+    kind: OptionKind::Number { min: 1, max: 64 },
+    default: Some("1"),
+};
+
 /// Virtual size of an image.
 pub(super) const IMAGE_SIZE: OptionSpec = OptionSpec {
     name: "size",

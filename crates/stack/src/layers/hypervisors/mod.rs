@@ -8,3 +8,4 @@ pub(super) mod tcg;
 
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
 pub use options::HypervisorOptions;
+pub(crate) use options::check_without_disk;

@@ -1,7 +1,7 @@
 //! The options of a virtual machine and its disk.
 
 use super::super::images::vmdk;
-use super::super::options::{HOST_MEMORY_OPTION, MERGES, READAHEAD, SCHED};
+use super::super::options::{CPUS, HOST_MEMORY_OPTION, MEMORY, MERGES, READAHEAD, SCHED};
 use super::devices::{self, DeviceModelSpec};
 use super::{Aio, CacheMode, Discard, HostBlockOptions};
 use crate::{
@@ -46,17 +46,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Discard::NAMES),
         default: Some(Discard::NAMES[0]),
     },
-    OptionSpec {
-        name: "memory",
-        summary: "memory of the guest",
-        kind: OptionKind::Size {
-            // With 160M the lab image's kernel boots, but fio does not fit beside it.
-            min: Bytes::mib(192),
-            max: Bytes::gib(1024),
-            rule: SizeRule::MultipleOf(1 << 20),
-        },
-        default: Some("256M"),
-    },
+    MEMORY,
     OptionSpec {
         name: "available",
         summary: "how much of its memory the guest has for programs and the page cache when the stack is built; the rest is taken \
@@ -79,12 +69,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
         default: None,
     },
-    OptionSpec {
-        name: "cpus",
-        summary: "virtual CPUs",
-        kind: OptionKind::Number { min: 1, max: 64 },
-        default: Some("1"),
-    },
+    CPUS,
     SCHED,
     READAHEAD,
     MERGES,
@@ -129,10 +114,24 @@ impl Layer {
             memory: self.size("memory")?,
             available: self.size("available"),
             host_memory: self.size(HOST_MEMORY_OPTION),
-            cpus: u32::try_from(self.number("cpus")?).ok()?,
+            cpus: self.value("cpus")?,
             tuning: self.block_tuning(),
         })
     }
+}
+
+/// The options that say something of the disk.
+const OF_THE_DISK: [&str; 8] =
+    ["disk", "cache", "aio", "iothread", "discard", SCHED.name, READAHEAD.name, MERGES.name];
+
+/// Refuses options of the disk of a virtual machine that has none, because a network is below it.
+pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {
+    let Some(option) = OF_THE_DISK.into_iter().find(|option| layer.is_set(option)) else { return Ok(()) };
+    Err(Conflict {
+        option: Some(option),
+        message: format!("{} is joined to a network here and has no disk", layer.name()),
+        help: format!("omit {option}, or put nbd or nfs below {}", layer.name()),
+    })
 }
 
 /// Refuses what QEMU refuses, or would silently not do.

@@ -1,3 +1,18 @@
-//! Network file systems: a directory of one machine in another.
+//! Networks: a link between two machines, and what one machine makes of what the other has.
 
-pub(super) mod nfs;
+mod link;
+mod nbd;
+mod nfs;
+
+use crate::LayerSpec;
+
+pub use link::LinkOptions;
+pub use nfs::{Export, NfsOptions, NfsVersion};
+
+pub(super) static LINK: &LayerSpec = &link::LAYER;
+pub(super) static NBD: &LayerSpec = &nbd::LAYER;
+pub(super) static NFS: &LayerSpec = &nfs::LAYER;
+
+/// Why none of these layers can be built.
+const NOT_BUILDABLE: Option<&str> =
+    Some("Nestor cannot connect machines by a network yet; use layers of one machine and its guests");

@@ -1,0 +1,104 @@
+//! `link`: a network cable between the machine below and another beside it.
+
+use super::super::options::{CPUS, MEMORY};
+use crate::{
+    BitRate, Bytes, Conflict, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Percentage,
+    SizeRule, TimeSpan,
+};
+
+pub(super) static LAYER: LayerSpec = LayerSpec {
+    name: "link",
+    summary: "network link: what this machine has, for another machine beside it",
+    options: &[
+        OptionSpec {
+            name: "rate",
+            summary: "how fast each direction carries frames",
+            kind: OptionKind::BitRate { min: BitRate(10_000), max: BitRate(100_000_000_000) },
+            default: Some("1gbit"),
+        },
+        OptionSpec {
+            name: "delay",
+            summary: "how long a frame is under way in each direction, beside the time that the rate takes",
+            kind: OptionKind::TimeSpan { min: TimeSpan(1_000), max: TimeSpan(10_000_000_000) },
+            default: Some("100us"),
+        },
+        OptionSpec {
+            name: "mtu",
+            summary: "largest packet, in bytes; 9000 are jumbo frames",
+            // From what every IPv4 host takes (RFC 791, section 3.1) to the longest IPv4 packet.
+            kind: OptionKind::Number { min: 576, max: 65_535 },
+            default: Some("1500"),
+        },
+        OptionSpec {
+            name: "queue",
+            summary: "how many bytes of frames wait at each end at most; a frame that finds no room is lost",
+            kind: OptionKind::Size { min: Bytes::kib(2), max: Bytes::mib(64), rule: SizeRule::MultipleOf(1) },
+            // What a port has of the memory that the ports of a switch share: some MiB for 24 to 48 ports.
+            default: Some("256k"),
+        },
+        OptionSpec {
+            name: "loss",
+            summary: "share of the frames that is lost in each direction",
+            kind: OptionKind::Percentage { max: Percentage(500_000) },
+            default: Some("0"),
+        },
+        OptionSpec { summary: "memory of the machine beside", ..MEMORY },
+        OptionSpec { summary: "processors of the machine beside", ..CPUS },
+    ],
+    definition: LayerDefinition::Link,
+    packages: &["iproute2"],
+    check,
+    not_buildable: super::NOT_BUILDABLE,
+};
+
+/// What an Ethernet frame has beside its packet: 14 bytes before it and a checksum of 4 behind it (IEEE 802.3, clause 3).
+const FRAME_BYTES: u64 = 18;
+
+/// The options of a link, typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// How fast each direction carries frames.
+    pub rate: BitRate,
+    /// How long a frame is under way in each direction, beside the time that the rate takes.
+    pub delay: TimeSpan,
+    /// Largest packet, in bytes.
+    pub mtu: u16,
+    /// How many bytes of frames wait at each end at most.
+    pub queue: Bytes,
+    /// Share of the frames that is lost in each direction.
+    pub loss: Percentage,
+    /// Memory of the machine beside.
+    pub memory: Bytes,
+    /// Processors of the machine beside.
+    pub cpus: u32,
+}
+
+impl Layer {
+    /// The options of `link`; `None` for other layers.
+    pub fn link(&self) -> Option<LinkOptions> {
+        let LayerDefinition::Link = self.definition() else { return None };
+        Some(LinkOptions {
+            rate: self.value("rate")?,
+            delay: self.value("delay")?,
+            mtu: self.value("mtu")?,
+            queue: self.size("queue")?,
+            loss: self.value("loss")?,
+            memory: self.size("memory")?,
+            cpus: self.value("cpus")?,
+        })
+    }
+}
+
+/// Through a queue without room for the largest frame, no such frame ever comes.
+fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
+    let Some(options) = layer.link() else { return Ok(()) };
+    let frame = Bytes(u64::from(options.mtu) + FRAME_BYTES);
+    if options.queue >= frame {
+        return Ok(());
+    }
+    Err(Conflict {
+        option: Some("queue"),
+        message: format!("a queue of {} has no room for a frame with mtu={}", options.queue, options.mtu),
+        help: format!("use queue={frame} or more, or a smaller mtu"),
+    })
+}
