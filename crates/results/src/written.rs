@@ -225,6 +225,9 @@ mod tests {
         let unknown = WrittenStack::from("zfs:of=2031/hdd");
         assert!(unknown.value().is_none());
         assert_eq!(serde_json::to_string(&unknown).unwrap(), "\"zfs:of=2031/hdd\"");
+        // Before there were links, a network file system stood on a directory of its server.
+        let before_links = WrittenStack::from("nfs/ext4/hdd");
+        assert_eq!((before_links.as_str(), before_links.value()), ("nfs/ext4/hdd", None));
         let known: WrittenStack = serde_json::from_str("\"ext4/hdd\"").unwrap();
         assert_eq!(known.value().map(ToString::to_string).as_deref(), Some("ext4/hdd"));
     }
