@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass, Place};
+use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass};
 use serde::{Deserialize, Serialize};
 
 use crate::WrittenPlace;

@@ -11,7 +11,6 @@ use std::fmt;
 
 use nestor_results::WrittenWorkload;
 use nestor_text::units;
-use serde::Serialize;
 use serde::{Serialize, Serializer};
 
 pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};

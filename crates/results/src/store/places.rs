@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel, MachineName, PlaceWish};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineName};
 use rusqlite::{Connection, params};
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
