@@ -30,7 +30,10 @@ fn a_stack_that_does_not_fit_together_is_shown_with_what_would() {
     );
     assert!(said.contains("put an image between them: ext4/kvm/raw/jfs/hdd"), "{said}");
     let said = run_refused("raw/ext4/null", "fio:seq-write");
-    assert!(said.contains("put a file system on top: ext4/kvm/raw/ext4/null"), "{said}");
+    assert!(
+        said.contains("put a virtual machine and a file system on top: ext4/kvm/raw/ext4/null"),
+        "{said}"
+    );
     assert!(run_refused("", "fio:seq-write").contains("a stack is empty"));
 }
 
