@@ -11,9 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nestor_disk::DiskError;
 use nestor_disk::log::{self, Reader};
-use nestor_disk_server::{ControlClient, ServeOptions, StopHandle, serve};
+use nestor_disk_server::{ControlClient, ServeError, ServeOptions, StopHandle, serve};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use support::FrontEnd;
@@ -168,7 +167,7 @@ struct Ours {
     socket: PathBuf,
     control: PathBuf,
     stop: StopHandle,
-    thread: Option<JoinHandle<Result<(), DiskError>>>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
 impl Ours {

@@ -12,4 +12,4 @@ pub use nestor_stop::StopHandle;
 /// How requests of guests are read; for those who test that with anything.
 #[doc(hidden)]
 pub use server::request;
-pub use server::{DiskTime, ServeOptions, serve};
+pub use server::{DiskTime, ServeError, ServeOptions, serve};

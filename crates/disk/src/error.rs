@@ -63,14 +63,6 @@ pub enum DiskError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// The vhost-user connection could not be set up.
-    #[error("cannot offer the disk on {}: {reason}", socket.display())]
-    Vhost {
-        /// The vhost-user socket.
-        socket: PathBuf,
-        /// What the vhost-user library said.
-        reason: String,
-    },
     /// A request log does not have the form it should have.
     #[error("{}, byte {offset}: {reason}", path.display())]
     Log {
@@ -79,14 +71,6 @@ pub enum DiskError {
         /// Where in it.
         offset: u64,
         /// What is wrong there and what to do.
-        reason: String,
-    },
-    /// The server behind a control socket refused or did not understand.
-    #[error("the disk behind {} says: {reason}", path.display())]
-    Control {
-        /// The control socket.
-        path: PathBuf,
-        /// What it said.
         reason: String,
     },
 }

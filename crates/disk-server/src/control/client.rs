@@ -1,57 +1,37 @@
-//! The asking end of a control socket.
+//! The asking end of a disk's control socket.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::{ControlRequest, ControlResponse, Statistics};
-use nestor_disk::DiskError;
 use nestor_disk::log::LogSummary;
+use nestor_serving::{ControlStream, ServingError};
 
 /// A connection to a serving disk.
 #[derive(Debug)]
-pub struct ControlClient {
-    path: PathBuf,
-    stream: BufReader<UnixStream>,
-}
+pub struct ControlClient(ControlStream);
 
 impl ControlClient {
     /// Connects to a control socket.
     ///
     /// # Errors
     /// No server listens there.
-    pub fn connect(path: impl AsRef<Path>) -> Result<Self, DiskError> {
-        let path = path.as_ref().to_owned();
-        let stream = UnixStream::connect(&path)
-            .map_err(DiskError::io("connect to the disk's control socket", &path))?;
-        Ok(Self { path, stream: BufReader::new(stream) })
+    pub fn connect(path: impl AsRef<Path>) -> Result<Self, ServingError> {
+        ControlStream::connect(path).map(Self)
     }
 
     /// Asks and waits for the answer.
     ///
     /// # Errors
     /// The server is gone or does not speak this protocol. An answer [`ControlResponse::Failed`] is not an error here.
-    pub fn request(&mut self, request: &ControlRequest) -> Result<ControlResponse, DiskError> {
-        let mut line = serde_json::to_string(request).expect("requests are plain data");
-        line.push('\n');
-        let talk = || DiskError::io("talk to the disk behind", &self.path);
-        self.stream.get_mut().write_all(line.as_bytes()).map_err(talk())?;
-        line.clear();
-        let read = self.stream.read_line(&mut line).map_err(talk())?;
-        if read == 0 {
-            return Err(talk()(std::io::ErrorKind::UnexpectedEof.into()));
-        }
-        serde_json::from_str(&line).map_err(|e| DiskError::Control {
-            path: self.path.clone(),
-            reason: format!("{} ({e})", line.trim()),
-        })
+    pub fn request(&mut self, request: &ControlRequest) -> Result<ControlResponse, ServingError> {
+        self.0.ask(request)
     }
 
     /// Switches timing; returns when the disk has come to rest under the old setting.
     ///
     /// # Errors
     /// See [`Self::request`]; or the server refuses.
-    pub fn set_timing(&mut self, on: bool) -> Result<(), DiskError> {
+    pub fn set_timing(&mut self, on: bool) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::Timing { on })
     }
 
@@ -59,7 +39,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`]; or the file cannot be created.
-    pub fn start_log(&mut self, path: impl Into<PathBuf>) -> Result<(), DiskError> {
+    pub fn start_log(&mut self, path: impl Into<PathBuf>) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::StartLog { path: path.into() })
     }
 
@@ -67,7 +47,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`]; or the log could not be written.
-    pub fn stop_log(&mut self) -> Result<LogSummary, DiskError> {
+    pub fn stop_log(&mut self) -> Result<LogSummary, ServingError> {
         match self.request(&ControlRequest::StopLog)? {
             ControlResponse::LogClosed(summary) => Ok(summary),
             other => Err(self.unexpected(other)),
@@ -78,7 +58,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`]; or the file cannot be created.
-    pub fn start_stamps(&mut self, path: impl Into<PathBuf>) -> Result<(), DiskError> {
+    pub fn start_stamps(&mut self, path: impl Into<PathBuf>) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::StartStamps { path: path.into() })
     }
 
@@ -86,7 +66,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`]; or the file could not be written.
-    pub fn stop_stamps(&mut self) -> Result<(), DiskError> {
+    pub fn stop_stamps(&mut self) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::StopStamps)
     }
 
@@ -94,7 +74,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`]; or the data file cannot be emptied.
-    pub fn reset(&mut self) -> Result<(), DiskError> {
+    pub fn reset(&mut self) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::Reset)
     }
 
@@ -102,7 +82,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`].
-    pub fn statistics(&mut self) -> Result<Statistics, DiskError> {
+    pub fn statistics(&mut self) -> Result<Statistics, ServingError> {
         match self.request(&ControlRequest::Statistics)? {
             ControlResponse::Statistics(statistics) => Ok(*statistics),
             other => Err(self.unexpected(other)),
@@ -113,22 +93,22 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`Self::request`].
-    pub fn quit(&mut self) -> Result<(), DiskError> {
+    pub fn quit(&mut self) -> Result<(), ServingError> {
         self.expect_done(&ControlRequest::Quit)
     }
 
-    fn expect_done(&mut self, request: &ControlRequest) -> Result<(), DiskError> {
+    fn expect_done(&mut self, request: &ControlRequest) -> Result<(), ServingError> {
         match self.request(request)? {
             ControlResponse::Done => Ok(()),
             other => Err(self.unexpected(other)),
         }
     }
 
-    fn unexpected(&self, response: ControlResponse) -> DiskError {
+    fn unexpected(&self, response: ControlResponse) -> ServingError {
         let reason = match response {
             ControlResponse::Failed { reason } => reason,
             other => format!("an unexpected answer: {other:?}"),
         };
-        DiskError::Control { path: self.path.clone(), reason }
+        self.0.refused(reason)
     }
 }

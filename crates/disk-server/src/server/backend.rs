@@ -1,9 +1,10 @@
 //! The disk as the vhost-user library sees it.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
+use nestor_serving::{Connected, Memory, Vring};
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::VhostUserBackend;
 use vhost_user_backend::bitmap::BitmapMmapRegion;
@@ -16,13 +17,14 @@ use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RIN
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
-use super::core::{Memory, Vring};
 use super::manage::Shared;
 use crate::priority::Priority;
 use nestor_disk::model::SECTOR_BYTES;
 
 /// Queues that the guest may use.
 pub const MOST_QUEUES: u16 = 8;
+/// The number under which the library's event loop knows the disk's alarm: those up to that of queues are its own.
+const ALARM_EVENT: u64 = MOST_QUEUES as u64 + 1;
 /// Descriptors in a queue at most.
 const QUEUE_SIZE: usize = 1024;
 /// Pieces of data in a request at most: QEMU's queues have 128 descriptors, two of which are header and status.
@@ -54,17 +56,6 @@ impl Backend {
         Ok(Self { shared, exit, priority: Mutex::new(None) })
     }
 
-    /// The number under which the disk's alarm is registered with the library's event loop.
-    pub fn alarm_event() -> u64 {
-        // Numbers up to that of queues are the library's own.
-        u64::from(MOST_QUEUES) + 1
-    }
-
-    /// The disk's alarm.
-    pub fn alarm_fd(&self) -> i32 {
-        self.shared.manage().alarm().as_raw_fd()
-    }
-
     fn config(&self) -> [u8; CONFIG_BYTES] {
         let core = self.shared.manage();
         let mut config = [0; CONFIG_BYTES];
@@ -81,6 +72,12 @@ impl Backend {
         put(52, &1u32.to_le_bytes());
         put(56, &[1]);
         config
+    }
+}
+
+impl Connected for Backend {
+    fn alarm(&self) -> Option<(RawFd, u64)> {
+        Some((self.shared.manage().alarm().as_raw_fd(), ALARM_EVENT))
     }
 }
 
@@ -175,7 +172,7 @@ impl VhostUserBackend for Backend {
             self.shared.note_connected();
             return Ok(());
         }
-        if u64::from(event) == Self::alarm_event() {
+        if u64::from(event) == ALARM_EVENT {
             core.alarm().acknowledge();
         }
         if let Ok(mut priority) = self.priority.lock() {

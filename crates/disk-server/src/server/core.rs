@@ -5,25 +5,15 @@ mod take;
 
 use std::collections::VecDeque;
 
-use vhost_user_backend::VringMutex;
-use vhost_user_backend::bitmap::BitmapMmapRegion;
-use vm_memory::{GuestAddress, GuestMemoryAtomic, GuestMemoryMmap};
+use nestor_serving::{Alarm, Clock, Memory, ServingError, Vring};
+use vm_memory::GuestAddress;
 
-use super::clock::{Alarm, Clock};
 use super::execute::Target;
 use super::request::{Command, Parsed, Segment};
 use crate::control::Statistics;
 use crate::priority::{Priority, schedule_as};
-use nestor_disk::DiskError;
 use nestor_disk::log::{Record, StampWriter, Writer};
 use nestor_disk::model::{Completion, Model, SECTOR_BYTES};
-
-/// The guest's memory as the vhost-user library hands it over.
-pub type Memory = GuestMemoryAtomic<GuestMemory>;
-/// The same at one moment. It notes which pages the disk has written, for QEMU to move or keep a running machine.
-pub type GuestMemory = GuestMemoryMmap<BitmapMmapRegion>;
-/// A virtqueue of the guest.
-pub type Vring = VringMutex<Memory>;
 
 /// The alarm rings this long before a completion is due; then the thread polls the clock: waking a thread
 /// takes about as long. Longer would take CPU from the guests, which may share two cores with the disk.
@@ -111,7 +101,7 @@ impl Core {
     ///
     /// # Errors
     /// The kernel cannot create a timer.
-    pub fn new(parts: CoreParts) -> Result<Self, DiskError> {
+    pub fn new(parts: CoreParts) -> Result<Self, ServingError> {
         let mut core = Self {
             sectors: parts.target.store.size() / SECTOR_BYTES,
             target: parts.target,

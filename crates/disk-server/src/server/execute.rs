@@ -4,10 +4,10 @@ use std::io;
 
 use vm_memory::Bytes;
 
-use super::core::GuestMemory;
 use super::request::{Command, ID_BYTES, Segment};
 use super::store::Store;
 use nestor_disk::model::SECTOR_BYTES;
+use nestor_serving::GuestMemory;
 
 /// Everything that requests work on.
 #[derive(Debug)]

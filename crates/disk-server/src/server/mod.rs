@@ -2,40 +2,32 @@
 
 mod answering;
 mod backend;
-mod clock;
 mod core;
 mod execute;
 pub(crate) mod manage;
 pub mod request;
-mod socket;
 mod stamping;
 mod store;
-mod told;
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use vhost::vhost_user::{Error as VhostUserError, Listener};
-use vhost_user_backend::{Error as BackendError, ShutdownHandle, VhostUserDaemon};
-use vm_memory::GuestMemoryAtomic;
-use vmm_sys_util::epoll::EventSet;
+use nestor_serving::{
+    Clock, Offer, ServingError, beside, listen, serve_control, serve_front_ends, serve_time,
+};
+use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
 
 use self::backend::Backend;
-use self::clock::Clock;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
 use self::manage::{Shared, close_log, close_stamps};
 use self::request::ID_BYTES;
-use self::socket::listen;
 use self::store::Store;
 use crate::priority::Priority;
-use core::GuestMemory;
 use nestor_disk::DiskError;
 use nestor_disk::model::{SECTOR_BYTES, Turn};
 use nestor_disk::{Medium, Profile};
-use nestor_stop::{StopHandle, Woken};
+use nestor_stop::StopHandle;
 
 /// What to serve and where.
 #[derive(Clone, Debug)]
@@ -90,11 +82,22 @@ pub enum DiskTime {
     Virtual,
 }
 
+/// Why a disk could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its options, its data or its log.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Its sockets.
+    #[error(transparent)]
+    Serving(#[from] ServingError),
+}
+
 /// Serves a disk until it is stopped.
 ///
 /// # Errors
 /// The options do not fit the medium, or the files and sockets cannot be made; then nothing is left behind.
-pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
+pub fn serve(options: ServeOptions) -> Result<(), ServeError> {
     if options.end_with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
             .map_err(|e| DiskError::system("make the disk end with its parent")(e.into()))?;
@@ -104,7 +107,7 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     let control = options.control.as_deref().map(listen).transpose()?;
     let time = match options.time {
         DiskTime::Real => None,
-        DiskTime::Virtual => Some(listen(&told::socket(&options.socket))?),
+        DiskTime::Virtual => Some(listen(&beside(&options.socket, DISK_TIME_SUFFIX))?),
     };
     let shared = Arc::new(Shared::new(build(&options, profile)?, options.stop.clone()));
     if let Some(log) = &options.log {
@@ -116,13 +119,22 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     let result = std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
-            scope.spawn(move || answering::serve(listener, shared));
+            scope.spawn(move || serve_control(listener, shared.stop_handle(), shared));
         }
         if let Some((listener, _socket)) = &time {
             let shared = &shared;
-            scope.spawn(move || told::serve(listener, shared));
+            scope.spawn(move || {
+                serve_time(listener, shared.stop_handle(), |[now_ns]| {
+                    shared.run_until(now_ns).unwrap_or(NO_EVENT)
+                });
+            });
         }
-        let result = serve_connections(&options, listener, &shared);
+        let offer =
+            Offer { device: "disk", socket: &options.socket, once: options.once, stop: &options.stop };
+        let connect = || {
+            Backend::new(Arc::clone(&shared)).map_err(ServingError::system("prepare a vhost-user connection"))
+        };
+        let result = serve_front_ends(&offer, listener, connect, || shared.manage().disconnect());
         // Also for the threads that wait for the control socket or to shut a connection.
         options.stop.stop();
         result
@@ -131,7 +143,10 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
         let mut core = shared.manage();
         (core.take_log(), core.take_stamps())
     };
-    result.and(close_log(log).map(|_| ())).and(close_stamps(stamps).map(|_| ()))
+    result?;
+    close_log(log)?;
+    close_stamps(stamps)?;
+    Ok(())
 }
 
 /// Finds the profile and checks that the region is on it.
@@ -151,7 +166,7 @@ fn check(options: &ServeOptions) -> Result<&'static Profile, DiskError> {
 }
 
 /// Puts the disk together.
-fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
+fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, ServeError> {
     let mut model = profile.model(options.turned)?;
     if let Some(on) = options.write_cache {
         model.set_write_cache(on);
@@ -160,7 +175,7 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
     for (to, from) in serial.iter_mut().zip(options.serial.bytes()) {
         *to = from;
     }
-    Core::new(CoreParts {
+    Ok(Core::new(CoreParts {
         target: Target {
             store: match &options.data {
                 Some(path) if options.read_only => Store::open_read_only(path, options.size_bytes)?,
@@ -185,85 +200,5 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
             DiskTime::Real => Clock::Real,
             DiskTime::Virtual => Clock::Told { now_ns: 0 },
         },
-    })
-}
-
-/// Serves one front end after the other.
-fn serve_connections(
-    options: &ServeOptions,
-    listener: UnixListener,
-    shared: &Arc<Shared>,
-) -> Result<(), DiskError> {
-    let waiter = listener.try_clone().map_err(DiskError::io("listen on", &options.socket))?;
-    let mut listener = Listener::from(listener);
-    let current: Mutex<Option<ShutdownHandle>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            options.stop.wait();
-            if let Some(handle) = lock(&current).as_ref() {
-                handle.shutdown();
-            }
-        });
-        let result = loop {
-            if options.stop.wait_with(Some(waiter.as_fd()), None) == Woken::Stopped {
-                break Ok(());
-            }
-            let served = serve_connection(options, &mut listener, shared, &current);
-            shared.manage().disconnect();
-            if served.is_err() || options.once {
-                break served;
-            }
-        };
-        options.stop.stop();
-        result
-    })
-}
-
-/// Serves the front end that is waiting to be accepted, until it disconnects or the server is stopped.
-fn serve_connection(
-    options: &ServeOptions,
-    listener: &mut Listener,
-    shared: &Arc<Shared>,
-    current: &Mutex<Option<ShutdownHandle>>,
-) -> Result<(), DiskError> {
-    let failed =
-        |error: BackendError| DiskError::Vhost { socket: options.socket.clone(), reason: error.to_string() };
-    let backend = Arc::new(
-        Backend::new(Arc::clone(shared)).map_err(DiskError::system("prepare a vhost-user connection"))?,
-    );
-    let memory = GuestMemoryAtomic::new(GuestMemory::new());
-    let mut daemon =
-        VhostUserDaemon::new("vhost-user".to_owned(), Arc::clone(&backend), memory).map_err(failed)?;
-    for handler in daemon.get_epoll_handlers() {
-        handler
-            .register_listener(backend.alarm_fd(), EventSet::IN, Backend::alarm_event())
-            .map_err(DiskError::system("watch the disk's timer"))?;
-    }
-    daemon.start(listener).map_err(failed)?;
-    *lock(current) = daemon.shutdown_handle();
-    if options.stop.is_stopped() {
-        daemon.request_shutdown();
-    }
-    let result = daemon.wait();
-    *lock(current) = None;
-    match result {
-        // Front ends go away in many ways: QEMU quits, is killed, or resets in the middle of a message.
-        Ok(())
-        | Err(BackendError::HandleRequest(
-            VhostUserError::Disconnected | VhostUserError::PartialMessage | VhostUserError::SocketBroken(_),
-        )) => Ok(()),
-        // An invalid message of one front end does not end the disk for the next.
-        Err(BackendError::HandleRequest(error)) => {
-            nestor_terminal::errln!(
-                "disk on {}: the front end was dropped: {error}",
-                options.socket.display()
-            );
-            Ok(())
-        }
-        Err(error) => Err(failed(error)),
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    })?)
 }

@@ -9,8 +9,8 @@ use virtio_bindings::bindings::virtio_blk::{
 };
 use vm_memory::{Bytes, GuestAddress};
 
-pub use super::core::GuestMemory;
 use nestor_disk::model::SECTOR_BYTES;
+pub use nestor_serving::GuestMemory;
 
 const HEADER_BYTES: u32 = 16;
 const RANGE_BYTES: u32 = 16;

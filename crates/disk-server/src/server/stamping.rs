@@ -2,10 +2,10 @@
 
 use vm_memory::{Bytes, GuestAddress};
 
-use super::core::GuestMemory;
 use super::request::{Command, Segment};
 use nestor_disk::log::{STAMP_BYTES, StampRun, StampWriter, stamp_of};
 use nestor_disk::model::SECTOR_BYTES;
+use nestor_serving::GuestMemory;
 
 /// Notes the stamps in the data of a request that was carried out.
 pub fn note(

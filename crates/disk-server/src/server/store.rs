@@ -11,10 +11,10 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use vm_memory::GuestMemoryBackend;
 use vm_memory::bitmap::Bitmap as _;
 
-use super::core::GuestMemory;
 use super::request::Segment;
 use nestor_disk::DiskError;
 use nestor_disk::model::SECTOR_BYTES;
+use nestor_serving::GuestMemory;
 
 /// The kernel takes at most this many pieces at once (`IOV_MAX`, limits.h).
 const MOST_PIECES: usize = 1024;

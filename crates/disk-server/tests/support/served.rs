@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nestor_disk::{DiskError, Turn};
-use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle, serve};
+use nestor_disk::Turn;
+use nestor_disk_server::{ControlClient, DiskTime, ServeError, ServeOptions, StopHandle, serve};
 
 use super::FrontEnd;
 
@@ -42,7 +42,7 @@ pub fn options(profile: &str, size_bytes: u64) -> ServeOptions {
 pub struct Served {
     pub folder: tempfile::TempDir,
     pub stop: StopHandle,
-    thread: Option<JoinHandle<Result<(), DiskError>>>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
 impl Served {

@@ -7,11 +7,12 @@ use vhost_user_backend::VringT;
 use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP};
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace};
 
-use super::{Core, GuestMemory, Progress};
+use super::{Core, Progress};
 use crate::server::request::{Command, Refusal};
 use crate::server::stamping;
 use nestor_disk::log::{Operation, Record};
 use nestor_disk::model::{Completion, SECTOR_BYTES};
+use nestor_serving::GuestMemory;
 
 impl Core {
     /// Moves a request's data.

@@ -4,11 +4,12 @@ use vhost_user_backend::VringT;
 use virtio_queue::QueueT;
 
 use super::answer::{describe, outcome, write_status};
-use super::{Core, GuestMemory, InFlight, NOTIFY_EVERY, Progress};
+use super::{Core, InFlight, NOTIFY_EVERY, Progress};
 use crate::server::request::{Command, pieces};
 use crate::server::stamping;
 use nestor_disk::log::{Operation, Record};
 use nestor_disk::model::ModelRequest;
+use nestor_serving::GuestMemory;
 use vm_memory::GuestAddressSpace;
 
 impl Core {

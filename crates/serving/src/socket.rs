@@ -1,4 +1,4 @@
-//! The sockets of a served disk.
+//! The sockets of a served device.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,16 +12,23 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as net_listen, socket_with,
 };
 
-use nestor_disk::DiskError;
+use crate::ServingError;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// A socket that is removed when it is no longer needed.
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     /// Device and number of the file: a later file of the same name may be another user's.
     file: (u64, u64),
+}
+
+impl SocketFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl Drop for SocketFile {
@@ -39,13 +46,13 @@ impl Drop for SocketFile {
 ///
 /// # Errors
 /// Something else is there, the socket cannot be made, or on the way there is something that another user could lead elsewhere.
-pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
-    ownership::open_above(path).map_err(|e| DiskError::io("create the socket", path)(e.into()))?;
+pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ServingError> {
+    ownership::open_above(path).map_err(|e| ServingError::io("create the socket", path)(e.into()))?;
     remove_dead_socket(path)?;
-    let listener = bind_private(path).map_err(DiskError::io("create the socket", path))?;
-    let found = fs::symlink_metadata(path).map_err(DiskError::io("find the socket", path))?;
+    let listener = bind_private(path).map_err(ServingError::io("create the socket", path))?;
+    let found = fs::symlink_metadata(path).map_err(ServingError::io("find the socket", path))?;
     let file = SocketFile { path: path.to_owned(), file: (found.dev(), found.ino()) };
-    listener.set_nonblocking(true).map_err(DiskError::io("listen on", path))?;
+    listener.set_nonblocking(true).map_err(ServingError::io("listen on", path))?;
     Ok((listener, file))
 }
 
@@ -60,12 +67,12 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
-    let refused = |reason: &str| DiskError::Vhost { socket: path.to_owned(), reason: reason.to_owned() };
+fn remove_dead_socket(path: &Path) -> Result<(), ServingError> {
+    let refused = |reason: &str| ServingError::Vhost { socket: path.to_owned(), reason: reason.to_owned() };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(DiskError::io("look at", path)(e)),
+        Err(e) => return Err(ServingError::io("look at", path)(e)),
     };
     if !found.file_type().is_socket() {
         return Err(refused("the file there is not a socket and was not changed; choose another path"));
@@ -76,9 +83,9 @@ fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
             if found.uid() != rustix::process::geteuid().as_raw() {
                 return Err(refused("another user's dead server left this socket; choose another path"));
             }
-            fs::remove_file(path).map_err(DiskError::io("remove the dead socket", path))
+            fs::remove_file(path).map_err(ServingError::io("remove the dead socket", path))
         }
-        Err(e) => Err(DiskError::io("find out whether a server listens on", path)(e)),
+        Err(e) => Err(ServingError::io("find out whether a server listens on", path)(e)),
     }
 }
 
@@ -102,7 +109,7 @@ mod tests {
         }
         // The umask is the whole process's.
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-        let name = "server::socket::tests::a_socket_is_made_private_even_without_a_umask";
+        let name = "socket::tests::a_socket_is_made_private_even_without_a_umask";
         again.args(["--exact", name]).env(INSIDE, "1");
         // SAFETY: umask(2) is async-signal-safe and cannot fail.
         unsafe {

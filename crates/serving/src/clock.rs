@@ -1,4 +1,4 @@
-//! The server's clock and its alarm.
+//! A device's clock and its alarm.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -7,14 +7,14 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 
-use nestor_disk::DiskError;
+use crate::ServingError;
 
-/// The clock of a disk.
+/// The clock of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`: advances by itself.
     Real,
-    /// Advances only when the machine that uses the disk sends its time.
+    /// Advances only when the machine that uses the device sends its time.
     Told {
         /// The last time that it sent, in nanoseconds.
         now_ns: u64,
@@ -60,9 +60,9 @@ impl Alarm {
     ///
     /// # Errors
     /// The kernel gives no timer.
-    pub fn new() -> Result<Self, DiskError> {
+    pub fn new() -> Result<Self, ServingError> {
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
-            .map_err(|e| DiskError::system("create the disk's timer")(e.into()))?;
+            .map_err(|e| ServingError::system("create the device's timer")(e.into()))?;
         Ok(Self { fd, set_to_ns: None })
     }
 
