@@ -1,0 +1,141 @@
+//! The control socket of a link: JSON, one request and one answer a line.
+
+use std::path::Path;
+
+use nestor_link::End;
+use nestor_serving::{ControlStream, Controlled, ServingError};
+use serde::{Deserialize, Serialize};
+
+use crate::shared::Shared;
+
+/// What can be asked of a served link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum LinkRequest {
+    /// Join two machines in virtual time, which both stand: from now on they have a common time, and what they send arrives.
+    Join,
+    /// Answer when an end's machine waits at the barrier for the other, which stands. At once if they are not joined.
+    Settle {
+        /// Which end.
+        end: End,
+    },
+    /// Report what was done so far.
+    Statistics,
+    /// End the server.
+    Quit,
+}
+
+/// What a served link answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "answer")]
+pub enum LinkResponse {
+    /// It is done.
+    Done,
+    /// What was done so far.
+    Statistics(LinkStatistics),
+    /// It could not be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What an end has sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Frames on the wire.
+    pub frames: u64,
+    /// Their bytes, without preamble, check sequence and gap.
+    pub bytes: u64,
+    /// Of what it sent, what was lost on the wire.
+    pub lost: u64,
+    /// What could not be taken from it, or given to it.
+    pub refused: u64,
+}
+
+/// What a link has done since its server started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatistics {
+    /// Both ends have a machine.
+    pub connected: bool,
+    /// What one end sends arrives at the other.
+    pub joined: bool,
+    /// What the lower end has sent.
+    pub from_lower: Sent,
+    /// What the upper end has sent.
+    pub from_upper: Sent,
+}
+
+impl Controlled for Shared {
+    type Request = LinkRequest;
+    type Response = LinkResponse;
+
+    fn answer(&self, request: &LinkRequest) -> LinkResponse {
+        match request {
+            LinkRequest::Join => match self.join() {
+                Ok(()) => LinkResponse::Done,
+                Err(reason) => LinkResponse::Failed { reason: reason.to_owned() },
+            },
+            LinkRequest::Settle { end } => {
+                self.settle(*end);
+                LinkResponse::Done
+            }
+            LinkRequest::Statistics => LinkResponse::Statistics(self.statistics()),
+            LinkRequest::Quit => LinkResponse::Done,
+        }
+    }
+
+    fn is_last(request: &LinkRequest) -> bool {
+        *request == LinkRequest::Quit
+    }
+
+    fn not_understood(reason: String) -> LinkResponse {
+        LinkResponse::Failed { reason }
+    }
+}
+
+/// A connection to a served link.
+#[derive(Debug)]
+pub struct ControlClient(ControlStream);
+
+impl ControlClient {
+    /// Connects to a control socket.
+    ///
+    /// # Errors
+    /// No server listens there.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Self, ServingError> {
+        ControlStream::connect(path).map(Self)
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// The server is gone or does not speak this protocol. An answer [`LinkResponse::Failed`] is not an error here.
+    pub fn request(&mut self, request: &LinkRequest) -> Result<LinkResponse, ServingError> {
+        self.0.ask(request)
+    }
+
+    /// Joins both machines in virtual time.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the server refuses.
+    pub fn join(&mut self) -> Result<(), ServingError> {
+        self.expect_done(&LinkRequest::Join)
+    }
+
+    /// Waits until an end's machine waits at the barrier for the other, which stands.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the server refuses.
+    pub fn settle(&mut self, end: End) -> Result<(), ServingError> {
+        self.expect_done(&LinkRequest::Settle { end })
+    }
+
+    fn expect_done(&mut self, request: &LinkRequest) -> Result<(), ServingError> {
+        match self.request(request)? {
+            LinkResponse::Done => Ok(()),
+            LinkResponse::Failed { reason } => Err(self.0.refused(reason)),
+            other => Err(self.0.refused(format!("an unexpected answer: {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A frame as it is in a virtio-net queue: a header and the frame itself (virtio 1.2, 5.1.6).
+
+use nestor_link::SHORTEST_FRAME_BYTES;
+use virtio_bindings::bindings::virtio_net::{
+    VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_ECN, VIRTIO_NET_HDR_GSO_NONE,
+};
+
+use crate::checksum;
+
+/// `struct virtio_net_hdr_v1`.
+pub const HEADER_BYTES: usize = 12;
+
+/// The longest frame that is taken: a TCP segment of 64 KiB with all headers (the kernel's `GSO_LEGACY_MAX_SIZE`).
+pub const LONGEST_BYTES: usize = HEADER_BYTES + 65_536 + 64;
+
+/// Smallest TCP header, in bytes.
+const TCP_HEADER_BYTES: usize = 20;
+
+/// A frame with its header. Whatever a guest wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    /// What a guest sent; `None` if it is too short to be a frame.
+    pub fn sent(bytes: Vec<u8>) -> Option<Self> {
+        // An Ethernet header is 14 bytes.
+        (bytes.len() >= HEADER_BYTES + 14).then_some(Self { bytes })
+    }
+
+    /// The frame without the header of the queue and without check sequence.
+    pub fn ethernet(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// As a guest is to find it, in that many buffers.
+    pub fn in_buffers(&mut self, buffers: u16) -> &[u8] {
+        self.bytes[10..12].copy_from_slice(&buffers.to_le_bytes());
+        &self.bytes
+    }
+
+    /// Bytes with the header of the queue.
+    pub fn queue_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the interface is to cut it into segments.
+    pub fn is_to_be_cut(&self) -> bool {
+        u32::from(self.bytes[1]) & !VIRTIO_NET_HDR_GSO_ECN != VIRTIO_NET_HDR_GSO_NONE
+    }
+
+    /// Sizes of the frames in which it goes over the wire, without check sequence: its TCP segments, each with all headers.
+    pub fn on_the_wire(&self) -> impl Iterator<Item = u64> {
+        let all = self.ethernet().len();
+        let (headers, segment) = self.cut().unwrap_or((0, all));
+        let payload = all - headers;
+        let whole = payload / segment;
+        let rest = payload % segment;
+        let last = (rest > 0).then_some(headers + rest);
+        let sizes = std::iter::repeat_n(headers + segment, whole).chain(last);
+        sizes.map(|bytes| (bytes as u64).max(SHORTEST_FRAME_BYTES))
+    }
+
+    /// Bytes of all headers and of a segment's data, if the interface is to cut it.
+    fn cut(&self) -> Option<(usize, usize)> {
+        if !self.is_to_be_cut() {
+            return None;
+        }
+        let tcp = usize::from(self.word(6));
+        let words = usize::from(self.ethernet().get(tcp + TCP_HEADER_BYTES - 8)? >> 4);
+        let headers = tcp + (4 * words).max(TCP_HEADER_BYTES);
+        let segment = usize::from(self.word(4));
+        (segment > 0 && headers < self.ethernet().len()).then_some((headers, segment))
+    }
+
+    /// Computes the checksum that was left to the interface, for a guest that does not do without it.
+    pub fn complete_checksum(&mut self) {
+        if u32::from(self.bytes[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0 {
+            return;
+        }
+        let (start, offset) = (usize::from(self.word(6)), usize::from(self.word(8)));
+        checksum::complete(&mut self.bytes[HEADER_BYTES..], start, offset);
+        self.bytes[0] = 0;
+    }
+
+    /// A number of the header.
+    fn word(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A TCP segment of that many bytes of data (Ethernet 14, IPv4 20, TCP 32 bytes of headers) to be cut into pieces.
+    fn segment(data: usize, piece: u16) -> Frame {
+        let mut bytes = vec![0; HEADER_BYTES + 66 + data];
+        bytes[0] = 1;
+        bytes[1] = 1;
+        bytes[4..6].copy_from_slice(&piece.to_le_bytes());
+        bytes[6..8].copy_from_slice(&34u16.to_le_bytes());
+        bytes[HEADER_BYTES + 34 + 12] = 8 << 4;
+        Frame::sent(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_segment_is_cut_into_frames_with_headers_of_their_own() {
+        let sizes: Vec<u64> = segment(4000, 1448).on_the_wire().collect();
+        assert_eq!(sizes, [1514, 1514, 66 + 4000 - 2 * 1448]);
+        assert_eq!(segment(1448, 1448).on_the_wire().collect::<Vec<_>>(), [1514]);
+    }
+
+    #[test]
+    fn what_is_not_to_be_cut_is_one_frame_of_at_least_the_shortest_length() {
+        let frame = Frame::sent(vec![0; HEADER_BYTES + 42]).unwrap();
+        assert_eq!(frame.on_the_wire().collect::<Vec<_>>(), [60]);
+        assert_eq!(Frame::sent(vec![0; HEADER_BYTES + 13]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_guest_sends_has_a_time_on_the_wire(bytes in proptest::collection::vec(any::<u8>(), 26..3000)) {
+            let mut frame = Frame::sent(bytes).unwrap();
+            let data = frame.ethernet().len() as u64;
+            let sum: u64 = frame.on_the_wire().sum();
+            prop_assert!(sum >= data);
+            frame.complete_checksum();
+        }
+    }
+}

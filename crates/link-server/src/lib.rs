@@ -1,0 +1,121 @@
+//! Offers a modelled link to two machines, to each as a vhost-user-net network interface.
+//!
+//! [`serve`] moves the frames; [`nestor_link`] decides when each arrives. In virtual time, the link also holds the times of both
+//! machines together ([`together`](self)): neither runs further ahead of the other than a frame takes to it at least.
+
+mod backend;
+mod checksum;
+pub mod control;
+mod frame;
+mod port;
+mod relay;
+mod shared;
+mod together;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nestor_link::{End, Wire};
+use nestor_serving::{
+    Offer, ServingError, SocketFile, beside, listen, serve_control, serve_front_ends, serve_time,
+};
+use nestor_stop::StopHandle;
+use nestor_vtime::protocol::{LINK_TIME_SUFFIX, NO_EVENT};
+
+use backend::Backend;
+pub use control::ControlClient;
+use relay::relay;
+use shared::Shared;
+
+/// Added to the path of an end's socket it is the path of the one behind its relay.
+const BEHIND_RELAY: &str = ".behind";
+
+/// What to serve and where.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// The link's figures.
+    pub wire: Wire,
+    /// Which frames are lost.
+    pub seed: u64,
+    /// The vhost-user sockets of both ends, by [`End::index`]; created for their owner only and removed at the end.
+    pub sockets: [PathBuf; 2],
+    /// The control socket, created for its owner only and removed at the end.
+    pub control: Option<PathBuf>,
+    /// The time that both machines live in.
+    pub time: LinkTime,
+    /// Ends the server.
+    pub stop: StopHandle,
+}
+
+/// The time that a link lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkTime {
+    /// This machine's.
+    #[default]
+    Real,
+    /// The virtual times of both machines, which each sends on a socket beside its end's own, with
+    /// [`nestor_vtime::protocol::LINK_TIME_SUFFIX`] in its name.
+    Virtual,
+}
+
+/// Serves a link until it is stopped.
+///
+/// # Errors
+/// The sockets cannot be made; then nothing is left behind.
+pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
+    let stop = &options.stop;
+    let ends = options.sockets.each_ref().map(|socket| listen(socket));
+    let [lower, upper] = ends;
+    let listeners = [lower?, upper?];
+    let [lower, upper] = options.sockets.each_ref().map(|socket| listen(&beside(socket, BEHIND_RELAY)));
+    let behind = [lower?, upper?];
+    let control = options.control.as_deref().map(listen).transpose()?;
+    let times = options.sockets.each_ref().map(|socket| match options.time {
+        LinkTime::Real => Ok(None),
+        LinkTime::Virtual => listen(&beside(socket, LINK_TIME_SUFFIX)).map(Some),
+    });
+    let [lower, upper] = times;
+    let times = [lower?, upper?];
+    let shared = Arc::new(Shared::new(options)?);
+    std::thread::scope(|scope| {
+        if let Some((listener, _socket)) = &control {
+            let shared = &shared;
+            scope.spawn(move || serve_control(listener, stop, shared));
+        }
+        for (end, time) in End::BOTH.into_iter().zip(&times) {
+            if let Some((listener, _socket)) = time {
+                let shared = &shared;
+                scope.spawn(move || {
+                    serve_time(listener, stop, |[now_ns, quiet_until_ns]| {
+                        shared.run_until(end, now_ns, quiet_until_ns).unwrap_or(NO_EVENT)
+                    });
+                    shared.disconnect(end);
+                });
+            }
+        }
+        for ((listener, _socket), (_, inner)) in listeners.iter().zip(&behind) {
+            let inner = inner.path().to_owned();
+            scope.spawn(move || relay(listener, &inner, stop));
+        }
+        let [lower, upper] = behind;
+        let other = scope.spawn(|| serve_end(options, End::Upper, upper, &shared));
+        let result = serve_end(options, End::Lower, lower, &shared);
+        // Also for the threads that wait for other sockets.
+        stop.stop();
+        result.and(other.join().unwrap_or(Ok(())))
+    })
+}
+
+fn serve_end(
+    options: &LinkOptions,
+    end: End,
+    (listener, _socket): (std::os::unix::net::UnixListener, SocketFile),
+    shared: &Arc<Shared>,
+) -> Result<(), ServingError> {
+    let offer =
+        Offer { device: "link", socket: &options.sockets[end.index()], once: false, stop: &options.stop };
+    let connect = || {
+        Backend::new(Arc::clone(shared), end).map_err(ServingError::system("prepare a vhost-user connection"))
+    };
+    serve_front_ends(&offer, listener, connect, || shared.disconnect(end))
+}

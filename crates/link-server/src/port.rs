@@ -1,0 +1,258 @@
+//! One end of a link: the queues of a guest's network interface, and what is on its way there.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use nestor_serving::{Alarm, GuestMemory, Memory, ServingError, Vring};
+use vhost_user_backend::{VringState, VringT};
+use virtio_bindings::bindings::virtio_net::{
+    VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_MRG_RXBUF,
+};
+use virtio_queue::{Queue, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestAddressSpace};
+
+use crate::frame::{Frame, LONGEST_BYTES};
+
+/// The queue in which the guest has buffers for what arrives (virtio 1.2, 5.1.2).
+const RECEIVE: usize = 0;
+/// The queue in which the guest sends.
+const TRANSMIT: usize = 1;
+
+/// A frame on its way to an end.
+#[derive(Debug)]
+struct Arriving {
+    at_ns: u64,
+    frame: Frame,
+}
+
+/// One end.
+pub struct Port {
+    vrings: Vec<Vring>,
+    memory: Option<Memory>,
+    /// What the guest's driver can do.
+    features: u64,
+    /// In the order of arrival.
+    arriving: VecDeque<Arriving>,
+    /// Real time only.
+    pub alarm: Alarm,
+    /// Frames that the guest sent and that could not be taken, and frames that the guest could not be given.
+    pub refused: u64,
+}
+
+impl Port {
+    /// An end without a guest.
+    ///
+    /// # Errors
+    /// The kernel gives no timer.
+    pub fn new() -> Result<Self, ServingError> {
+        Ok(Self {
+            vrings: Vec::new(),
+            memory: None,
+            features: 0,
+            arriving: VecDeque::new(),
+            alarm: Alarm::new()?,
+            refused: 0,
+        })
+    }
+
+    /// The guest's memory has changed.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.memory = Some(memory);
+    }
+
+    /// The guest's queues.
+    pub fn set_vrings(&mut self, vrings: &[Vring]) {
+        if self.vrings.len() != vrings.len() {
+            self.vrings = vrings.to_vec();
+        }
+    }
+
+    /// What the guest's driver can do.
+    pub fn set_features(&mut self, features: u64) {
+        self.features = features;
+    }
+
+    /// Whether there is a guest whose queues are known.
+    pub fn is_connected(&self) -> bool {
+        !self.vrings.is_empty() && self.memory.is_some()
+    }
+
+    /// The guest is gone.
+    pub fn disconnect(&mut self) {
+        self.vrings.clear();
+        self.memory = None;
+        self.arriving.clear();
+    }
+
+    /// A frame is on its way here.
+    pub fn expect(&mut self, at_ns: u64, frame: Frame) {
+        self.arriving.push_back(Arriving { at_ns, frame });
+    }
+
+    /// When the next frame arrives.
+    pub fn next_arrival_ns(&self) -> Option<u64> {
+        self.arriving.front().map(|next| next.at_ns)
+    }
+
+    /// Whether the guest has more to send. Asks it to notify the link of what it will have.
+    pub fn has_frames(&mut self) -> bool {
+        self.with_queue(TRANSMIT, |state, memory| {
+            let asked = state.enable_notification().unwrap_or(false);
+            asked || available(state.get_queue(), memory) > 0
+        })
+        .unwrap_or(false)
+    }
+
+    /// Takes the next frame that the guest has to send.
+    pub fn take_frame(&mut self) -> Option<Frame> {
+        let mut refused = 0;
+        let taken = self.with_queue(TRANSMIT, |state, memory| {
+            loop {
+                let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
+                let head = chain.head_index();
+                let mut bytes = Vec::new();
+                for piece in chain.filter(|piece| !piece.is_write_only()) {
+                    read_piece(memory, piece.addr(), piece.len() as usize, &mut bytes);
+                }
+                let _ = state.add_used(head, 0);
+                match Frame::sent(bytes) {
+                    Some(frame) => return Some(frame),
+                    None => refused += 1,
+                }
+            }
+        });
+        self.refused += refused;
+        taken.flatten()
+    }
+
+    /// Tells the guest that what it sent was taken, if it wants to know.
+    pub fn notify_sender(&mut self) {
+        self.with_queue(TRANSMIT, |state, _| notify(state));
+    }
+
+    /// Gives the guest everything that has arrived by then, as far as it has buffers.
+    pub fn deliver(&mut self, now_ns: u64) {
+        let mut any = false;
+        while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            let Some(mut next) = self.arriving.pop_front() else { break };
+            match self.give(&mut next.frame) {
+                Given::Done => any = true,
+                Given::Never => self.refused += 1,
+                Given::Later => {
+                    self.arriving.push_front(next);
+                    break;
+                }
+            }
+        }
+        if any {
+            self.with_queue(RECEIVE, |state, _| notify(state));
+        }
+    }
+
+    /// Gives the guest one frame.
+    fn give(&mut self, frame: &mut Frame) -> Given {
+        let can = |feature: u32| self.features >> feature & 1 == 1;
+        if !can(VIRTIO_NET_F_GUEST_CSUM) {
+            frame.complete_checksum();
+        }
+        if frame.is_to_be_cut() && !can(VIRTIO_NET_F_GUEST_TSO4) {
+            return Given::Never;
+        }
+        let is_merged = can(VIRTIO_NET_F_MRG_RXBUF);
+        let given = self.with_queue(RECEIVE, |state, memory| {
+            let begin = state.get_queue().next_avail();
+            let Some(chains) = chains_for(state, memory, frame.queue_bytes(), is_merged) else {
+                state.get_queue_mut().set_next_avail(begin);
+                // The guest is to say when it has buffers. If it has some already, they are taken with the next event.
+                let _ = state.enable_notification();
+                return Given::Later;
+            };
+            let buffers = u16::try_from(chains.len()).unwrap_or(u16::MAX);
+            let bytes = frame.in_buffers(buffers);
+            let mut at = 0;
+            for chain in chains {
+                let mut filled = 0;
+                for (address, room) in chain.pieces {
+                    let piece = &bytes[at..(at + room).min(bytes.len())];
+                    let _ = memory.write_slice(piece, address);
+                    at += piece.len();
+                    filled += piece.len();
+                }
+                let _ = state.add_used(chain.head, u32::try_from(filled).unwrap_or(u32::MAX));
+            }
+            Given::Done
+        });
+        given.unwrap_or(Given::Never)
+    }
+
+    /// Does something with a queue that the guest has enabled.
+    fn with_queue<T>(
+        &self,
+        queue: usize,
+        act: impl FnOnce(&mut VringState<Memory>, &GuestMemory) -> T,
+    ) -> Option<T> {
+        let memory = self.memory.as_ref()?.memory();
+        let vring = self.vrings.get(queue)?;
+        let mut state = vring.get_mut();
+        (state.is_enabled() && state.get_queue().ready()).then(|| act(&mut state, &memory))
+    }
+}
+
+/// What became of a frame that was to be given to a guest.
+enum Given {
+    Done,
+    /// The guest has no buffers.
+    Later,
+    /// The guest cannot take such a frame.
+    Never,
+}
+
+/// Buffers that the guest has for what arrives.
+struct Buffers {
+    head: u16,
+    pieces: Vec<(GuestAddress, usize)>,
+}
+
+/// Buffers for that many bytes; `None` if the guest has too few.
+fn chains_for(
+    state: &mut VringState<Memory>,
+    memory: &GuestMemory,
+    bytes: usize,
+    is_merged: bool,
+) -> Option<Vec<Buffers>> {
+    let mut chains = Vec::new();
+    let mut room = 0;
+    while room < bytes {
+        if !is_merged && !chains.is_empty() {
+            return None;
+        }
+        let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
+        let head = chain.head_index();
+        let writable = chain.filter(|piece| piece.is_write_only());
+        let pieces: Vec<_> = writable.map(|piece| (piece.addr(), piece.len() as usize)).collect();
+        room += pieces.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        chains.push(Buffers { head, pieces });
+    }
+    Some(chains)
+}
+
+/// Appends a piece of the guest's memory, at most up to the longest frame.
+fn read_piece(memory: &GuestMemory, address: GuestAddress, bytes: usize, to: &mut Vec<u8>) {
+    let begin = to.len();
+    to.resize((begin + bytes).min(LONGEST_BYTES), 0);
+    if memory.read_slice(&mut to[begin..], address).is_err() {
+        to.truncate(begin);
+    }
+}
+
+/// How many chains the guest has put into a queue that were not taken.
+fn available(queue: &Queue, memory: &GuestMemory) -> u16 {
+    let index = queue.avail_idx(memory, Ordering::Acquire).map_or(queue.next_avail(), |index| index.0);
+    index.wrapping_sub(queue.next_avail())
+}
+
+fn notify(state: &mut VringState<Memory>) {
+    if state.needs_notification().unwrap_or(true) {
+        let _ = state.signal_used_queue();
+    }
+}

@@ -1,0 +1,8 @@
+//! A modelled network link: two machines, a full-duplex wire between them, and at each end a queue.
+//!
+//! Pure: a frame goes in with the time at which the machine sends it, and its fate comes out. Who moves the bytes is in
+//! `nestor-link-server`.
+
+mod wire;
+
+pub use wire::{Direction, End, FRAME_OVERHEAD_BYTES, Fate, SHORTEST_FRAME_BYTES, Wire, wire_bytes};
