@@ -11,8 +11,9 @@ use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::message::{Answer, Request};
 use crate::qemu::Qemu;
+use crate::qemu::TimeKeeper;
 use crate::refusal::Refusal;
-use crate::spec::{DiskAttachment, MachineSpec};
+use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use nestor_processor::InstructionMarks;
 
 /// The hypervisor of a kind.
@@ -90,6 +91,21 @@ pub trait RunningMachine: Send + Sync {
     /// # Errors
     /// The hypervisor's reason.
     fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal>;
+
+    /// Plugs a network interface in.
+    ///
+    /// # Errors
+    /// The hypervisor's reason; what was already added for the interface is removed again.
+    fn attach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal>;
+
+    /// Unplugs it and waits until the machine has released it.
+    ///
+    /// # Errors
+    /// The hypervisor's reason.
+    fn detach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal>;
+
+    /// What keeps its time; `None` in real time.
+    fn time_keeper(&self) -> Option<&TimeKeeper>;
 
     /// Stops the machine and writes its state into a new file. It does not continue from there; other machines do.
     ///

@@ -15,7 +15,7 @@ use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::message::{Answer, Command, Facts, Finished, Request};
 use crate::refusal::{Cause, FileKind, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
+use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
@@ -399,6 +399,32 @@ impl Machine {
     /// Unplugs it.
     pub fn detach_disk(&self, machine: &str, disk: &DiskAttachment) -> Result<(), MachineError> {
         self.done(Request::DetachDisk { machine: machine.to_owned(), disk: Box::new(disk.clone()) })
+    }
+
+    /// Plugs a network interface into a machine inside.
+    pub fn attach_interface(
+        &self,
+        machine: &str,
+        interface: &InterfaceAttachment,
+    ) -> Result<(), MachineError> {
+        let (machine, interface) = (machine.to_owned(), interface.clone());
+        self.done(Request::AttachInterface { machine, interface })
+    }
+
+    /// Unplugs it.
+    pub fn detach_interface(
+        &self,
+        machine: &str,
+        interface: &InterfaceAttachment,
+    ) -> Result<(), MachineError> {
+        let (machine, interface) = (machine.to_owned(), interface.clone());
+        self.done(Request::DetachInterface { machine, interface })
+    }
+
+    /// Gives two machines in virtual time, which have the ends of a link, one time. `control` is the control socket of its server.
+    pub fn join_machines(&self, lower: &str, upper: &str, control: &str) -> Result<(), MachineError> {
+        let [lower, upper, control] = [lower, upper, control].map(str::to_owned);
+        self.done(Request::JoinMachines { lower, upper, control })
     }
 
     /// Takes down everything this machine's agent made.

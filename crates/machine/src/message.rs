@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::check_frame;
 use crate::disks::DiskMark;
 use crate::refusal::{FileKind, ProgramEnd, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec};
+use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -263,6 +263,29 @@ pub enum Request {
         machine: String,
         /// The disk.
         disk: Box<DiskAttachment>,
+    },
+    /// Plug a network interface into a running machine.
+    AttachInterface {
+        /// Its name.
+        machine: String,
+        /// The interface.
+        interface: InterfaceAttachment,
+    },
+    /// Unplug it.
+    DetachInterface {
+        /// The machine's name.
+        machine: String,
+        /// The interface.
+        interface: InterfaceAttachment,
+    },
+    /// Give two machines in virtual time, which have the ends of a link, one time: they run and stand together from now on.
+    JoinMachines {
+        /// The name of the machine at the lower end.
+        lower: String,
+        /// The name of the machine at the upper end.
+        upper: String,
+        /// The control socket of the link's server.
+        control: String,
     },
     /// Do nothing for a while of this machine's own time.
     Pause {

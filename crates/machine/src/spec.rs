@@ -102,6 +102,17 @@ impl DiskAttachment {
     }
 }
 
+/// A network interface behind a link's server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceAttachment {
+    /// What the hypervisor calls what it makes for it.
+    pub name: String,
+    /// The socket of the link's end (vhost-user-net).
+    pub socket: String,
+    /// Its address, `52:54:00:…`; the machine finds it by this.
+    pub mac: String,
+}
+
 /// Where a disk's data is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DiskBackend {

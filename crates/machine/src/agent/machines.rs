@@ -1,5 +1,6 @@
 //! The machines that the agent runs: booting them, asking them, stopping them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,10 @@ use crate::connection::NoAnswer;
 use crate::hypervisor::{RunningMachine, hypervisor};
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, KvmTrial, MachineSpec};
+use crate::spec::{DiskAttachment, InterfaceAttachment, KvmTrial, MachineSpec};
+
+/// How long two machines that have answered every request may take until both stand.
+const JOIN_LIMIT: Duration = Duration::from_secs(10);
 
 impl Agent {
     /// Boots a machine, which the ledger names from then on.
@@ -109,6 +113,33 @@ impl Agent {
         act(&*machine)
             .map(|()| Answer::Done)
             .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
+    }
+
+    /// Does something with a network interface of a machine, and names both if that fails.
+    pub(super) fn with_interface(
+        &self,
+        name: &str,
+        interface: &InterfaceAttachment,
+        act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
+    ) -> Obeyed {
+        let machine = self.machine(name)?;
+        act(&*machine).map(|()| Answer::Done).map_err(|e| {
+            e.within(&format!("the network interface {} of the machine `{name}`", interface.name))
+        })
+    }
+
+    /// Gives two machines in virtual time, which have the ends of a link, one time.
+    pub(super) fn join_machines(&self, lower: &str, upper: &str, control: &str) -> Obeyed {
+        let machines = [self.machine(lower)?, self.machine(upper)?];
+        let [Some(of_lower), Some(of_upper)] = machines.each_ref().map(|machine| machine.time_keeper())
+        else {
+            let message = format!("the machines `{lower}` and `{upper}` do not both run in virtual time");
+            return Err(Refusal::new(Cause::NotSupported, message));
+        };
+        of_lower.join(of_upper, Path::new(control), Instant::now() + JOIN_LIMIT).map_err(|e| {
+            Refusal::of_io(&format!("the machines `{lower}` and `{upper}` could not be joined"), &e)
+        })?;
+        Ok(Answer::Done)
     }
 
     /// Hands a request on to the agent of a machine that runs here.

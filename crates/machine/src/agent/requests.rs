@@ -79,6 +79,13 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.detach(&disk)),
+            Request::AttachInterface { machine, interface } => {
+                self.with_interface(&machine, &interface, |m| m.attach_interface(&interface))
+            }
+            Request::DetachInterface { machine, interface } => {
+                self.with_interface(&machine, &interface, |m| m.detach_interface(&interface))
+            }
+            Request::JoinMachines { lower, upper, control } => self.join_machines(&lower, &upper, &control),
             Request::Pause { ms: time_ms } => pause(ms(time_ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),

@@ -166,6 +166,32 @@ pub fn vhost_user_device(id: &str, queues: u16, chardev: &str) -> Value {
         "num-queues": queues, "queue-size": 256 })
 }
 
+/// Properties of QEMU's network interface that make it offer something which its guest asks for on the control queue.
+const CONTROLLED: [&str; 7] = [
+    "ctrl_vq",
+    "ctrl_rx",
+    "ctrl_vlan",
+    "ctrl_rx_extra",
+    "ctrl_mac_addr",
+    "ctrl_guest_offloads",
+    "guest_announce",
+];
+
+/// `device_add` arguments of a network interface whose back end has its name.
+///
+/// Without a control queue, which QEMU would serve in its main loop, so at no certain virtual time; Linux refuses an interface without
+/// it that offers anything for it (`virtnet_validate_features`, drivers/net/virtio_net.c). Without MSI-X: for such an interface QEMU 7.2 asks
+/// KVM for its interrupts, whether there is KVM or not, and crashes with emulated processors (`kvm_virtio_pci_irqfd_use`,
+/// hw/virtio/virtio-pci.c).
+pub fn network_interface(name: &str, mac: &str) -> Value {
+    let mut device = serde_json::json!({ "driver": "virtio-net-pci", "id": format!("{name}-device"), "netdev": name,
+        "mac": mac, "rx_queue_size": 1024, "tx_queue_size": 1024, "vectors": 0 });
+    for property in CONTROLLED {
+        device[property] = false.into();
+    }
+    device
+}
+
 /// What runs a machine's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processor {

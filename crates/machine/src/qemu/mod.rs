@@ -24,6 +24,7 @@ use crate::spec::{DiskAttachment, MachineSpec};
 pub use disk::DiskObjects;
 use running::QemuMachine;
 pub use trace::TraceSwitch;
+pub use virtual_time::TimeKeeper;
 
 /// QEMU's program for the only architecture of the lab image.
 const QEMU: &str = "qemu-system-x86_64";

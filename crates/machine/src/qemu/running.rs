@@ -26,7 +26,7 @@ use crate::hypervisor::RunningMachine;
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::ticks;
 use nestor_processor::ProcessorSpeed;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
@@ -238,14 +238,23 @@ impl RunningMachine for QemuMachine {
 
     fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let mut qmp = lock(&self.qmp);
-        let mut undo: Vec<(&str, Value)> = Vec::new();
-        let result = attach_steps(&mut qmp, disk, &mut undo);
-        if result.is_err() {
-            for (command, arguments) in undo.into_iter().rev() {
-                let _ = qmp.execute(command, &arguments);
-            }
-        }
-        result
+        or_undo(&mut qmp, |qmp, undo| attach_disk(qmp, disk, undo))
+    }
+
+    fn attach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        let mut qmp = lock(&self.qmp);
+        or_undo(&mut qmp, |qmp, undo| attach_interface(qmp, interface, undo))
+    }
+
+    fn detach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        let id = &interface.name;
+        detach_device(&self.qmp, &format!("{id}-device"), || self.let_time_pass())?;
+        remove_when_free(&self.qmp, "netdev_del", &json!({ "id": id }))?;
+        remove_when_free(&self.qmp, "chardev-remove", &json!({ "id": id }))
+    }
+
+    fn time_keeper(&self) -> Option<&TimeKeeper> {
+        self.keeper.as_ref()
     }
 
     fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
@@ -399,17 +408,46 @@ fn connect_when_there(
     }
 }
 
-fn attach_steps(
+/// Commands, with their arguments, that undo what was done.
+type Undo = Vec<(&'static str, Value)>;
+
+/// Takes steps, and undoes those that were taken if one fails.
+fn or_undo(
     qmp: &mut Qmp,
-    disk: &DiskAttachment,
-    undo: &mut Vec<(&'static str, Value)>,
+    steps: impl FnOnce(&mut Qmp, &mut Undo) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
+    let mut undo = Undo::new();
+    let result = steps(qmp, &mut undo);
+    if result.is_err() {
+        for (command, arguments) in undo.into_iter().rev() {
+            let _ = qmp.execute(command, &arguments);
+        }
+    }
+    result
+}
+
+/// A connection to a server of devices.
+fn add_connection(qmp: &mut Qmp, id: &str, socket: &str, undo: &mut Undo) -> Result<(), Refusal> {
+    let address = json!({ "type": "unix", "data": { "path": socket } });
+    let backend = json!({ "type": "socket", "data": { "addr": address, "server": false } });
+    qmp.execute("chardev-add", &json!({ "id": id, "backend": backend }))?;
+    undo.push(("chardev-remove", json!({ "id": id })));
+    Ok(())
+}
+
+fn attach_interface(qmp: &mut Qmp, interface: &InterfaceAttachment, undo: &mut Undo) -> Result<(), Refusal> {
+    let InterfaceAttachment { name, socket, mac } = interface;
+    add_connection(qmp, name, socket, undo)?;
+    qmp.execute("netdev_add", &json!({ "type": "vhost-user", "id": name, "chardev": name }))?;
+    undo.push(("netdev_del", json!({ "id": name })));
+    qmp.execute("device_add", &arguments::network_interface(name, mac))?;
+    Ok(())
+}
+
+fn attach_disk(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> Result<(), Refusal> {
     match &disk.backend {
         DiskBackend::Server { socket, queues } => {
-            let address = json!({ "type": "unix", "data": { "path": socket } });
-            let backend = json!({ "type": "socket", "data": { "addr": address, "server": false } });
-            qmp.execute("chardev-add", &json!({ "id": disk.serial, "backend": backend }))?;
-            undo.push(("chardev-remove", json!({ "id": disk.serial })));
+            add_connection(qmp, &disk.serial, socket, undo)?;
             qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
         }
         DiskBackend::Qemu(DiskObjects { nodes, devices }) => {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nestor_link::End;
+use nestor_link_server::ControlClient;
 use nestor_vtime::LIBRARY;
 use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, Instructions, MESSAGE_BYTES};
 
@@ -29,11 +31,13 @@ pub fn write_library(directory: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// What is known of both directions of the stream to the agent.
+/// What is known of both directions of the stream to an agent.
 #[derive(Debug)]
 struct Stream {
     /// Bytes of requests that were sent.
     sent: u64,
+    /// Bytes of requests that QEMU has read.
+    given: u64,
     /// Bytes of answers that were read.
     received: u64,
     /// The reader waits for more.
@@ -51,19 +55,24 @@ struct Stream {
 }
 
 impl Stream {
-    /// Lets the machine continue if it has stopped and should run.
-    fn decide(&mut self) {
-        let Some(written) = self.held_at else { return };
-        if self.received < written || !self.is_waiting {
-            return;
-        }
-        if self.is_in_frame || self.unanswered > 0 {
-            self.held_at = None;
-            self.answer(FromController::Go { sent: self.sent });
-        } else if self.is_to_stop {
-            self.held_at = None;
-            self.answer(FromController::Stop);
-        }
+    /// The machine stands, and all that it has answered was read.
+    fn stands(&self) -> bool {
+        self.held_at.is_some_and(|written| self.received >= written) && self.is_waiting
+    }
+
+    /// Something is to come from it.
+    fn is_busy(&self) -> bool {
+        self.is_in_frame || self.unanswered > 0
+    }
+
+    /// Whether it has all that was sent to it, or gets it before it goes on.
+    fn has_its_requests(&self) -> bool {
+        self.held_at.is_some() || self.given >= self.sent
+    }
+
+    fn go_on(&mut self) {
+        self.held_at = None;
+        self.answer(FromController::Go { sent: self.sent });
     }
 
     fn answer(&mut self, answer: FromController) {
@@ -72,9 +81,46 @@ impl Stream {
     }
 }
 
+/// Machines that run and stand together: one, or the two ends of a link.
+#[derive(Debug)]
+struct Company {
+    streams: Vec<Stream>,
+    /// The link between the first and the second.
+    link: Option<ControlClient>,
+}
+
+impl Company {
+    /// Lets machines that have stopped continue, if any of them is to.
+    ///
+    /// While one of two linked machines works on a request, the other has to run, too. Without its request, a machine at the link's barrier
+    /// must not be passed by the other, after which it goes on by itself.
+    fn decide(&mut self) {
+        let is_busy = self.streams.iter().any(Stream::is_busy);
+        let are_given = self.streams.iter().all(Stream::has_its_requests);
+        for stream in self.streams.iter_mut().filter(|stream| stream.stands()) {
+            if is_busy && are_given {
+                stream.go_on();
+            } else if !is_busy && stream.is_to_stop {
+                stream.held_at = None;
+                stream.answer(FromController::Stop);
+            }
+        }
+    }
+}
+
+/// Where a machine is in its company.
+#[derive(Debug)]
+struct Place {
+    company: Arc<Mutex<Company>>,
+    index: usize,
+}
+
 /// Keeps one machine's time.
 #[derive(Clone, Debug)]
-pub struct TimeKeeper(Arc<Mutex<Stream>>);
+pub struct TimeKeeper(Arc<Mutex<Place>>);
+
+/// How often it is looked whether a machine of the company stands.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl TimeKeeper {
     /// One for a machine that boots: its agent will greet.
@@ -88,8 +134,9 @@ impl TimeKeeper {
     }
 
     fn with_unanswered(unanswered: i64) -> Self {
-        Self(Arc::new(Mutex::new(Stream {
+        let stream = Stream {
             sent: 0,
+            given: 0,
             received: 0,
             is_waiting: false,
             is_in_frame: false,
@@ -98,7 +145,23 @@ impl TimeKeeper {
             is_to_stop: false,
             instructions: InstructionMarks::default(),
             control: None,
-        })))
+        };
+        let company = Company { streams: vec![stream], link: None };
+        Self(Arc::new(Mutex::new(Place { company: Arc::new(Mutex::new(company)), index: 0 })))
+    }
+
+    /// Does something with the company and the machine's stream in it.
+    fn with<T>(&self, act: impl FnOnce(&mut Company, usize) -> T) -> T {
+        let place = lock(&self.0);
+        act(&mut lock(&place.company), place.index)
+    }
+
+    /// Changes the machine's stream, and decides who runs then.
+    fn change(&self, change: impl FnOnce(&mut Stream)) {
+        self.with(|company, index| {
+            change(&mut company.streams[index]);
+            company.decide();
+        });
     }
 
     /// Hears the library in a QEMU from now on, which has greeted so.
@@ -106,11 +169,12 @@ impl TimeKeeper {
     /// # Errors
     /// The socket cannot be shared.
     pub fn keep(&self, control: UnixStream, hello: Hello) -> io::Result<()> {
-        {
-            let mut stream = lock(&self.0);
-            stream.control = Some(control.try_clone()?);
+        let answers = control.try_clone()?;
+        self.with(|company, index| {
+            let stream = &mut company.streams[index];
+            stream.control = Some(answers);
             stream.instructions.why_not = why_not_counted(hello.counting);
-        }
+        });
         let keeper = self.clone();
         std::thread::spawn(move || keeper.hear(control));
         Ok(())
@@ -118,26 +182,68 @@ impl TimeKeeper {
 
     /// Stops the machine for good: now, or as soon as it has answered every request.
     pub fn stop(&self) {
-        let mut stream = lock(&self.0);
-        stream.is_to_stop = true;
-        stream.decide();
+        self.change(|stream| stream.is_to_stop = true);
+    }
+
+    /// Gives this machine and another, which are the lower and the upper end of a link, one time. They run and stand together from now on.
+    ///
+    /// # Errors
+    /// One of them does not stand before the deadline, is joined already, or the link's server does not answer.
+    pub fn join(&self, upper: &Self, link: &Path, deadline: Instant) -> io::Result<()> {
+        for keeper in [self, upper] {
+            keeper.await_standing(deadline)?;
+        }
+        let mut control = ControlClient::connect(link).map_err(io::Error::other)?;
+        let (lower, mut upper) = (lock(&self.0), lock(&upper.0));
+        let mut company = lock(&lower.company);
+        let is_alone = |company: &Company| company.streams.len() == 1;
+        {
+            let mut other = lock(&upper.company);
+            if !is_alone(&company) || !is_alone(&other) {
+                return Err(io::Error::other("one of the machines is joined to another already"));
+            }
+            control.join().map_err(io::Error::other)?;
+            company.streams.append(&mut other.streams);
+        }
+        company.link = Some(control);
+        upper.index = 1;
+        upper.company = Arc::clone(&lower.company);
+        Ok(())
+    }
+
+    /// Waits until the machine stands.
+    fn await_standing(&self, deadline: Instant) -> io::Result<()> {
+        while !self.with(|company, index| company.streams[index].stands()) {
+            if Instant::now() >= deadline {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "a machine that is to be joined does not stand",
+                ));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// What programs in the machine have marked since the last call. Every request is answered, so the machine stops
     /// soon, and its earlier marks arrive before that.
     pub fn take_instructions(&self, deadline: Instant) -> InstructionMarks {
         loop {
-            let mut stream = lock(&self.0);
-            let stands = stream.held_at.is_some() || stream.control.is_none();
-            if stands || Instant::now() >= deadline {
-                let why_not = stream.instructions.why_not;
-                return std::mem::replace(
-                    &mut stream.instructions,
-                    InstructionMarks { why_not, marks: Vec::new() },
-                );
+            let taken = self.with(|company, index| {
+                // Whoever is at a link's barrier has executed all that it can.
+                let stands = company.streams.iter().any(|stream| stream.held_at.is_some());
+                let stream = &mut company.streams[index];
+                let is_last = stands || stream.control.is_none() || Instant::now() >= deadline;
+                is_last.then(|| {
+                    let why_not = stream.instructions.why_not;
+                    let nothing = InstructionMarks { why_not, marks: Vec::new() };
+                    std::mem::replace(&mut stream.instructions, nothing)
+                })
+            });
+            match taken {
+                Some(taken) => return taken,
+                None => std::thread::sleep(LOOK),
             }
-            drop(stream);
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -146,23 +252,24 @@ impl TimeKeeper {
         loop {
             match receive(&mut control) {
                 Ok(Some(FromLibrary::Held { written, instructions, now_ns })) => {
-                    let mut stream = lock(&self.0);
                     if is_logged {
                         nestor_terminal::errln!("virtual time {now_ns} ns: {written} bytes answered");
                     }
-                    if instructions.is_none() && stream.instructions.why_not.is_none() {
-                        stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
-                    }
-                    stream.held_at = Some(written);
-                    stream.decide();
+                    self.change(|stream| {
+                        if instructions.is_none() && stream.instructions.why_not.is_none() {
+                            stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
+                        }
+                        stream.held_at = Some(written);
+                    });
                 }
                 Ok(Some(FromLibrary::Marked(instructions))) => {
-                    lock(&self.0).instructions.marks.push(counts_of(instructions));
+                    self.change(|stream| stream.instructions.marks.push(counts_of(instructions)));
                 }
+                Ok(Some(FromLibrary::Given { read })) => self.change(|stream| stream.given = read),
                 _ => break,
             }
         }
-        lock(&self.0).control = None;
+        self.change(|stream| stream.control = None);
     }
 }
 
@@ -203,17 +310,41 @@ fn receive(control: &mut UnixStream) -> io::Result<Option<FromLibrary>> {
 }
 
 impl Watch for TimeKeeper {
+    /// What comes for a linked machine has to come at a certain time: where it stands, or at the link's barrier, where it waits while the
+    /// other one stands.
+    fn about_to_ask(&self) {
+        loop {
+            let is_at_rest = self.with(|company, index| {
+                let is_running = company.streams.iter().any(Stream::is_busy);
+                if company.streams.len() == 1 || is_running || company.streams[index].stands() {
+                    return true;
+                }
+                let other_stands = company.streams.iter().any(Stream::stands);
+                let end = End::BOTH[index];
+                // If the link's server is gone, so are the machines soon.
+                other_stands && company.link.as_mut().is_none_or(|link| link.settle(end).is_ok())
+            });
+            if is_at_rest {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     fn asked(&self, bytes: usize) {
-        let mut stream = lock(&self.0);
-        stream.sent += bytes as u64;
-        stream.unanswered += 1;
-        stream.decide();
+        self.change(|stream| {
+            stream.sent += bytes as u64;
+            stream.unanswered += 1;
+        });
     }
 
     fn answered(&self) {
-        let mut stream = lock(&self.0);
-        stream.unanswered -= 1;
-        stream.is_in_frame = false;
+        // The reader decides when it waits again.
+        self.with(|company, index| {
+            let stream = &mut company.streams[index];
+            stream.unanswered -= 1;
+            stream.is_in_frame = false;
+        });
     }
 }
 
@@ -232,18 +363,16 @@ impl<R> Watched<R> {
 
 impl<R: Read> Read for Watched<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        {
-            let mut stream = lock(&self.keeper.0);
-            stream.is_waiting = true;
-            stream.decide();
-        }
+        self.keeper.change(|stream| stream.is_waiting = true);
         let read = self.reader.read(buffer);
-        let mut stream = lock(&self.keeper.0);
-        stream.is_waiting = false;
-        if let Ok(bytes) = read {
-            stream.received += bytes as u64;
-            stream.is_in_frame = true;
-        }
+        self.keeper.with(|company, index| {
+            let stream = &mut company.streams[index];
+            stream.is_waiting = false;
+            if let Ok(bytes) = read {
+                stream.received += bytes as u64;
+                stream.is_in_frame = true;
+            }
+        });
         read
     }
 }

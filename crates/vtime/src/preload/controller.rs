@@ -13,7 +13,7 @@ use super::protocol::{
     MESSAGE_BYTES,
 };
 use super::qemu::{missing_functions, qemu};
-use super::{clock, counting, idle, interrupt, system, tlb};
+use super::{clock, counting, devices, idle, interrupt, system, tlb};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
 /// The agent's socket as QEMU has accepted it.
@@ -81,10 +81,13 @@ pub fn agent_wrote(bytes: usize) {
 
 /// QEMU has read so many bytes for the agent.
 pub fn agent_was_given(bytes: usize) {
-    if let Ok(mut read) = READ.lock() {
-        *read += bytes as u64;
-    }
+    let Ok(mut read) = READ.lock() else { return };
+    *read += bytes as u64;
     READ_MORE.notify_all();
+    if let Some(mut control) = CONTROL.get() {
+        // A controller that is gone ends this machine.
+        let _ = control.write_all(&FromLibrary::Given { read: *read }.encode());
+    }
 }
 
 /// A program in the machine has come to a mark. The caller is the processor's thread.
@@ -97,13 +100,17 @@ pub fn marked(instructions: Instructions) {
 
 /// Called whenever a mutex was unlocked: lets the processor's thread stand if it is to, once it holds nothing.
 pub fn stand() {
-    if !HOLD.load(Ordering::Acquire) {
+    if !HOLD.load(Ordering::Acquire) && !devices::is_link_awaited() {
         return;
     }
     let Some(qemu) = qemu().filter(|qemu| qemu.is_processor() && qemu.holds_nothing() && qemu.is_running())
     else {
         return;
     };
+    devices::await_link(qemu);
+    if !HOLD.load(Ordering::Acquire) {
+        return;
+    }
     HOLD.store(false, Ordering::Release);
     let Some(mut control) = CONTROL.get() else { return };
     let _standing = idle::Standing::begin();
@@ -129,4 +136,5 @@ pub fn stand() {
     drop(read);
     // The bytes are counted before they are handed to the machine.
     qemu.wait_for_main_loop();
+    devices::tell_links();
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::io::{Error, ErrorKind};
 
 use super::system::{ControlHeader, MessageHeader, Replaced};
-use super::{clock, controller, counting, disks, idle, system, tlb};
+use super::{clock, controller, counting, devices, idle, system, tlb};
 
 /// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
 const SET_VRING_KICK: u32 = 12;
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, bytes: usize) -
         WRITE.get::<unsafe extern "C" fn(c_int, *const c_void, usize) -> isize>()(fd, buffer, bytes)
     };
     if bytes == EVENT_BYTES {
-        disks::notified(fd);
+        devices::notified(fd);
     }
     written
 }
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
         unsafe { SENDMSG.get::<unsafe extern "C" fn(c_int, *const MessageHeader, c_int) -> isize>() };
     // SAFETY: the caller's message is valid.
     if let Some(notifies) = unsafe { message.as_ref().and_then(|message| notifier_in(message)) } {
-        disks::learn(fd, notifies);
+        devices::learn(fd, notifies);
     }
     if controller::is_agent(fd) {
         // Before the controller hears that the machine has booted.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
     }
 }
 
-/// The descriptor with which the guest will notify a disk, if a message to the disk carries one.
+/// The descriptor with which the guest will notify a device, if a message to the device carries one.
 ///
 /// # Safety
 ///
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, bytes: *mut u3
 /// As `close(2)`.
 #[cfg_attr(preload, unsafe(no_mangle))]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    disks::forget(fd);
+    devices::forget(fd);
     // SAFETY: the signature is that of close(2), the argument is the caller's.
     unsafe { CLOSE.get::<unsafe extern "C" fn(c_int) -> c_int>()(fd) }
 }

@@ -7,7 +7,7 @@
 mod clock;
 mod controller;
 mod counting;
-mod disks;
+mod devices;
 mod hooks;
 mod idle;
 mod interrupt;

@@ -1,14 +1,17 @@
-//! What the library and its two peers, disks and the controller, say to each other.
+//! What the library and its peers, devices and the controller, say to each other.
 //!
 //! All numbers are 64 bits, little-endian; both ends are on one machine.
 
 use std::arch::asm;
 
-/// Added to the path of a disk's vhost-user socket it is the path of its time socket. Where there is none, the disk
-/// lives in real time.
+/// Added to the path of a disk's vhost-user socket it is the path of its time socket. A device without a time socket lives in real time.
 pub const DISK_TIME_SUFFIX: &str = ".time";
 
-/// A disk's answer when nothing will happen until the next notification.
+/// Added to the path of a link's vhost-user socket it is the path of its time socket. Besides the time, a machine tells a link until
+/// when it has nothing to do by itself, and the link's answer may wait for the machine at its other end.
+pub const LINK_TIME_SUFFIX: &str = ".link-time";
+
+/// A device's answer when nothing will happen until the next notification.
 pub const NO_EVENT: u64 = u64::MAX;
 
 /// Environment variable with the path of the controller's socket, to which the library connects.
@@ -119,6 +122,11 @@ pub enum FromLibrary {
     },
     /// A program in the machine has come to a [`MARK`]. Time goes on.
     Marked(Instructions),
+    /// QEMU has read more for the agent.
+    Given {
+        /// Bytes that it has read so far.
+        read: u64,
+    },
 }
 
 /// What the controller answers to [`FromLibrary::Held`].
@@ -139,6 +147,7 @@ const GO: u64 = 3;
 const STOP: u64 = 4;
 const HELD_COUNTED: u64 = 5;
 const MARKED: u64 = 6;
+const GIVEN: u64 = 7;
 
 fn encode<const N: usize>(words: [u64; N]) -> [u8; MESSAGE_BYTES] {
     const { assert!(N <= WORDS) };
@@ -193,6 +202,7 @@ impl FromLibrary {
                 let [a, b, c, d] = instructions.words();
                 encode([MARKED, a, b, c, d])
             }
+            Self::Given { read } => encode([GIVEN, read]),
         }
     }
 
@@ -214,6 +224,7 @@ impl FromLibrary {
                 let instructions = Some(Instructions::of_words([a, b, c, d]));
                 Some(Self::Held { now_ns, written, instructions })
             }
+            [GIVEN, read, 0, 0, 0, 0, 0, 0] => Some(Self::Given { read }),
             [MARKED, a, b, c, d, 0, 0, 0] => Some(Self::Marked(Instructions::of_words([a, b, c, d]))),
             _ => None,
         }
@@ -266,6 +277,7 @@ mod tests {
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: None },
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: Some(instructions) },
             FromLibrary::Marked(instructions),
+            FromLibrary::Given { read: 1 << 33 },
         ];
         for message in messages {
             assert_eq!(FromLibrary::decode(&message.encode()), Some(message));

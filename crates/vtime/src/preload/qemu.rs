@@ -12,6 +12,8 @@ const CLOCK_VIRTUAL: c_int = 1;
 pub const IN_GUEST: u32 = 1 << 21;
 /// `RUN_STATE_PAUSED` (`qapi/run-state.json`).
 const STATE_PAUSED: c_int = 4;
+/// `QEMU_TIMER_ATTR_ALL` (`include/qemu/timer.h`).
+const ALL_TIMERS: c_int = -1;
 /// `SCALE_NS`.
 const SCALE_NS: c_int = 1;
 
@@ -61,6 +63,8 @@ macro_rules! functions {
 }
 
 functions! {
+    /// Nanoseconds until the next timer of a clock is due, of those with given attributes; -1 if there is none.
+    clock_deadline_ns: unsafe extern "C" fn(c_int, c_int) -> i64 = c"qemu_clock_deadline_ns_all";
     clock_get_ns: unsafe extern "C" fn(c_int) -> i64 = c"qemu_clock_get_ns";
     timer_init_full: unsafe extern "C" fn(*mut Timer, *mut c_void, c_int, c_int, c_int, TimerCallback, *mut c_void)
         = c"timer_init_full";
@@ -68,6 +72,10 @@ functions! {
     timer_del: unsafe extern "C" fn(*mut Timer) = c"timer_del";
     iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void = c"iohandler_get_aio_context";
     aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool = c"aio_poll";
+    get_aio_context: unsafe extern "C" fn() -> *mut c_void = c"qemu_get_aio_context";
+    /// With a name for messages.
+    schedule_once: unsafe extern "C" fn(*mut c_void, TimerCallback, *mut c_void, *const c_char)
+        = c"aio_bh_schedule_oneshot_full";
     notify_event: unsafe extern "C" fn() = c"qemu_notify_event";
     vm_stop: unsafe extern "C" fn(c_int) -> c_int = c"vm_stop";
     runstate_is_running: unsafe extern "C" fn() -> bool = c"runstate_is_running";
@@ -104,6 +112,17 @@ impl Qemu {
     pub fn now_ns(&self) -> u64 {
         // SAFETY: may be called by any thread.
         u64::try_from(unsafe { (self.clock_get_ns)(CLOCK_VIRTUAL) }).unwrap_or(0)
+    }
+
+    /// Until when the machine has nothing to do by itself: when its next timer is due if its processor is idle, else now. The caller holds
+    /// the big lock.
+    pub fn quiet_until_ns(&self, now_ns: u64) -> u64 {
+        if !self.is_idle() {
+            return now_ns;
+        }
+        // SAFETY: may be called by any thread.
+        let left_ns = unsafe { (self.clock_deadline_ns)(CLOCK_VIRTUAL, ALL_TIMERS) };
+        u64::try_from(left_ns).map_or(u64::MAX, |left_ns| now_ns.saturating_add(left_ns))
     }
 
     /// Makes a timer of the virtual clock.
@@ -147,6 +166,16 @@ impl Qemu {
     pub fn take_notifications(&self) {
         // SAFETY: with the big lock any thread may poll the context of the main loop without blocking.
         unsafe { (self.aio_poll)((self.iohandler_get_aio_context)(), false) };
+    }
+
+    /// Has the main loop call a function when it next goes round.
+    ///
+    /// # Safety
+    ///
+    /// `context` is what the callback expects, for ever.
+    pub unsafe fn call_soon(&self, callback: TimerCallback, context: *mut c_void) {
+        // SAFETY: the name ends with a zero; the main loop's context lives as long as QEMU does.
+        unsafe { (self.schedule_once)((self.get_aio_context)(), callback, context, c"nestor-link".as_ptr()) };
     }
 
     /// Makes the main loop look again for which of its connections the machine has room.
@@ -231,10 +260,15 @@ impl Qemu {
     ///
     /// The caller's thread does not hold it.
     pub fn wait_for_main_loop(&self) {
+        self.with_big_lock(|| ());
+    }
+
+    /// Does something with the big lock, which the caller's thread does not hold.
+    pub fn with_big_lock(&self, act: impl FnOnce()) {
         // SAFETY: the lock is free or another thread's, and the name ends with a zero.
-        unsafe {
-            (self.take_big_lock)(c"nestor-vtime".as_ptr(), 0);
-            (self.leave_big_lock)();
-        }
+        unsafe { (self.take_big_lock)(c"nestor-vtime".as_ptr(), 0) };
+        act();
+        // SAFETY: this thread has just taken it.
+        unsafe { (self.leave_big_lock)() };
     }
 }

@@ -92,6 +92,7 @@ unsafe extern "C" {
 }
 
 const AF_UNIX: u16 = 1;
+const POLLIN: i16 = 1;
 const POLLOUT: i16 = 4;
 
 /// Where [`dlsym`] looks: in the whole program, or behind this library.
@@ -205,6 +206,13 @@ pub fn wait_until_writable(fd: c_int) {
     let mut polled = Polled { fd, events: POLLOUT, returned: 0 };
     // SAFETY: one entry, valid for the call.
     unsafe { poll(&raw mut polled, 1, -1) };
+}
+
+/// Whether there is something to read, or nobody left to write it, within so many milliseconds.
+pub fn is_readable_within(fd: c_int, limit_ms: c_int) -> bool {
+    let mut polled = Polled { fd, events: POLLIN, returned: 0 };
+    // SAFETY: one entry, valid for the call.
+    unsafe { poll(&raw mut polled, 1, limit_ms) > 0 }
 }
 
 /// Writes a line to the standard error of QEMU, which is its log.
