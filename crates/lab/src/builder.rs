@@ -10,6 +10,7 @@ use crate::file_system::build_file_system;
 use crate::image::build_image;
 use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
+use crate::network_file_system::end_exports;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::served_disk::{self, ServedDisk};
 use crate::tuning::tune;
@@ -57,6 +58,12 @@ impl Lab {
                     self.load_modules(&progressing.machine(on), &["loop"]);
                     build_loop(progressing, index, on, &path)?
                 }
+                (LayerDefinition::Link, thing) => {
+                    self.build_link(progressing, index, Offered { on, thing })?
+                }
+                (LayerDefinition::NetworkFileSystem, thing) => {
+                    self.build_network_file_system(progressing, index, Offered { on, thing })?
+                }
                 (LayerDefinition::Hypervisor(spec), thing) => {
                     self.build_guest(progressing, index, spec, Offered { on, thing })?
                 }
@@ -71,9 +78,9 @@ impl Lab {
         match offered.thing {
             Thing::Directory { path, .. } => Ok((offered.on, Top::Directory(path))),
             Thing::Block { device, .. } => Ok((offered.on, Top::Device(device))),
-            Thing::Image { .. } => Err(BuildError::refused(
+            Thing::Image { .. } | Thing::Remote { .. } => Err(BuildError::refused(
                 &stack.layers()[0],
-                "a workload needs a directory or a block device, not an image",
+                "a workload needs a directory or a block device of its own machine",
             )),
         }
     }
@@ -198,6 +205,9 @@ impl Lab {
                 UndoStep::Unmount(target) => machine.unmount(&target),
                 UndoStep::DetachLoop(device) => machine.detach_loop(&device),
                 UndoStep::DetachDisk(disk) => self.unplug(on, &disk),
+                UndoStep::DetachInterface(interface) => self.disconnect(on, &interface),
+                UndoStep::EndProcess(process) => machine.stop_process(process, 5_000).map(|_| ()),
+                UndoStep::EndExports => end_exports(&machine),
                 UndoStep::Stop => {
                     self.stop_guests(on);
                     Ok(())
@@ -213,6 +223,7 @@ impl Lab {
                 self.stop_guests(on);
             }
         }
+        self.end_links();
         if problems.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! A built stack: its machines, its trace points, and its undo steps.
 
-use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
+use nestor_machine::{Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError};
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
 use crate::write_cache::WriteCacheSwitch;
@@ -202,6 +202,12 @@ pub(crate) enum UndoStep {
     DetachLoop(String),
     /// Unplug a disk of the machine.
     DetachDisk(Box<DiskAttachment>),
+    /// Unplug a network interface of the machine.
+    DetachInterface(InterfaceAttachment),
+    /// End a program that was started.
+    EndProcess(u32),
+    /// End the NFS server and all its exports.
+    EndExports,
     /// End the machine, whose disk cannot be unplugged.
     Stop,
     /// Erase the data on a user's medium and release it.

@@ -267,6 +267,11 @@ fn attachment(
         Thing::Directory { .. } => {
             return Err(BuildError::refused(layer, "the layer below it is a directory, not a disk"));
         }
+        Thing::Remote { .. } => {
+            let what = "a virtual machine with an interface on the network cannot be built yet; \
+                        mount the file system below it (kvm/raw/nfs/link/…)";
+            return Err(BuildError::refused(layer, what));
+        }
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)

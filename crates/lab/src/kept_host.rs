@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::lab_problem::LabProblem;
+use crate::root_machine::RootMachine;
+use crate::standing::Standing;
 use crate::virtual_time::qemu_identity;
 use crate::{BuildError, Lab, memory};
 
@@ -95,20 +97,22 @@ impl Files {
 
 impl Lab {
     /// Resumes a kept host with this stack's guests; makes it first if it does not exist.
-    pub(crate) fn go_on_from_kept_host(
+    pub(crate) fn go_on_from_kept(
         &mut self,
         stack: &Stack,
+        root: RootMachine,
         memory_bytes: u64,
     ) -> Result<(), BuildError> {
         let directory = self.cache_directory.join(DIRECTORY);
-        let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
+        let files = Files::of(&directory, &self.kept_key(stack, root, memory_bytes)?);
         // The loaded state becomes a machine, so no other user may have written it.
         make_above(&files.state).map_err(|e| cannot_keep(&directory, e.into()))?;
-        let description = match self.load_kept_host(stack, memory_bytes, &directory, &files) {
+        let load = |lab: &mut Self| lab.load_kept(stack, root, memory_bytes, &directory, &files);
+        let description = match load(self) {
             Err(BuildError::Machine(e)) if e.cause() == Cause::NotLoaded => {
                 (self.progress)("the kept machines cannot be loaded; booting them again");
                 files.remove();
-                self.load_kept_host(stack, memory_bytes, &directory, &files)?
+                load(self)?
             }
             loaded => loaded?,
         };
@@ -118,58 +122,64 @@ impl Lab {
             let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
             self.machines.insert(kept.index, Relation::Inside(kept.parent), guest);
         }
-        self.load_file_systems_everywhere(true);
-        self.begin_random_anew()
+        self.load_file_systems_everywhere(root, true);
+        self.begin_random_anew(root)
     }
 
-    /// Loads the host itself; makes it first if it does not exist.
-    fn load_kept_host(
+    /// Loads the root machine itself; makes it first if it does not exist.
+    fn load_kept(
         &mut self,
         stack: &Stack,
+        root: RootMachine,
         memory_bytes: u64,
         directory: &Path,
         files: &Files,
     ) -> Result<Description, BuildError> {
         if files.description().is_none() {
-            self.make_kept_host(stack, memory_bytes, directory, files)?;
+            self.make_kept(stack, root, memory_bytes, directory, files)?;
         }
         let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, e))?;
         let Some(description) = files.description() else {
             return Err(LabProblem::KeptHostRemoved { path: files.state.clone() }.into());
         };
         files.note_use();
-        self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
+        self.boot_root(stack, root, memory_bytes, Some(files.state.display().to_string()))?;
         Ok(description)
     }
 
-    /// In the host and its guests.
-    fn load_file_systems_everywhere(&mut self, kept: bool) {
-        let machines: Vec<_> = self.machines.iter().map(|standing| standing.machine.clone()).collect();
+    /// A root machine and what is inside it.
+    fn machines_in(&self, root: RootMachine) -> impl Iterator<Item = (MachineIndex, &Standing)> {
+        self.machines.indexed().filter(move |(index, _)| self.machines.root_of(*index) == root.index)
+    }
+
+    fn load_file_systems_everywhere(&mut self, root: RootMachine, kept: bool) {
+        let machines: Vec<_> = self.machines_in(root).map(|(_, standing)| standing.machine.clone()).collect();
         machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
     }
 
-    /// Starts the programs of workloads once in the host and its guests. A start reads a program and its libraries from the root disk and
+    /// Starts the programs of workloads once in the root machine and its guests. A start reads a program and its libraries from the root disk and
     /// unpacks them, which cells that continue from this state need not do again. A program that is missing is missed by its workload.
-    fn try_programs_everywhere(&self) {
+    fn try_programs_everywhere(&self, root: RootMachine) {
         for trial in ENGINES.iter().filter_map(|engine| engine.trial()) {
-            for (_, standing) in self.machines.indexed() {
+            for (_, standing) in self.machines_in(root) {
                 let _ = standing.machine.run(Command::new(trial.iter().copied()));
             }
         }
     }
 
     /// All cells load one state, including that of the kernels' random generators, which follow the cell's seed from here on.
-    fn begin_random_anew(&self) -> Result<(), BuildError> {
-        for (index, standing) in self.machines.indexed() {
+    fn begin_random_anew(&self, root: RootMachine) -> Result<(), BuildError> {
+        for (index, standing) in self.machines_in(root) {
             standing.machine.mix_random(self.seed.entropy(index.position()))?;
         }
         Ok(())
     }
 
     /// Makes a kept host; if another run is making it, waits for that run.
-    fn make_kept_host(
+    fn make_kept(
         &mut self,
         stack: &Stack,
+        root: RootMachine,
         memory_bytes: u64,
         directory: &Path,
         files: &Files,
@@ -184,16 +194,22 @@ impl Lab {
             return Ok(());
         }
         make_room(directory).map_err(failed)?;
-        self.keep_host(stack, memory_bytes, files)
+        self.keep(stack, root, memory_bytes, files)
     }
 
-    /// Boots a host with the stack's guests and keeps it.
-    fn keep_host(&mut self, stack: &Stack, memory_bytes: u64, files: &Files) -> Result<(), BuildError> {
-        self.boot_host(memory_bytes, None)?;
-        self.boot_guests(stack)?;
-        self.load_file_systems_everywhere(false);
-        self.try_programs_everywhere();
-        let guests = self.machines.indexed().filter_map(|(index, guest)| {
+    /// Boots a root machine with the stack's guests in it and keeps it.
+    fn keep(
+        &mut self,
+        stack: &Stack,
+        root: RootMachine,
+        memory_bytes: u64,
+        files: &Files,
+    ) -> Result<(), BuildError> {
+        self.boot_root(stack, root, memory_bytes, None)?;
+        self.boot_guests(stack, root)?;
+        self.load_file_systems_everywhere(root, false);
+        self.try_programs_everywhere(root);
+        let guests = self.machines_in(root).filter_map(|(index, guest)| {
             Some(KeptGuest {
                 index,
                 parent: self.machines.parent(index)?,
@@ -206,8 +222,8 @@ impl Lab {
         (self.progress)("keeping the booted machines");
         let partial = files.state.with_extension(format!("partial-{}", std::process::id()));
         let _ = fs::remove_file(&partial);
-        let kept = self.ground().keep_machine("host", &partial.display().to_string(), KEEP_LIMIT);
-        self.stop_host();
+        let kept = self.ground().keep_machine(&root.name(), &partial.display().to_string(), KEEP_LIMIT);
+        self.stop_root(root.index);
         let written = kept.map_err(BuildError::from).and_then(|()| {
             let whole = || {
                 let state = fs::File::open(&partial)?;
@@ -226,9 +242,10 @@ impl Lab {
     }
 
     /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
-    fn boot_guests(&mut self, stack: &Stack) -> Result<(), BuildError> {
+    fn boot_guests(&mut self, stack: &Stack, root: RootMachine) -> Result<(), BuildError> {
         let machines = stack.machines();
-        for (index, segment) in machines.indexed() {
+        let inside = |index: &MachineIndex| machines.root_of(*index) == root.index;
+        for (index, segment) in machines.indexed().filter(|(index, _)| inside(index)) {
             let layer = segment.crossing.map(|at| stack.layer(at));
             let (Some(relation @ Relation::Inside(parent)), Some(layer)) = (machines.relation(index), layer)
             else {
@@ -251,21 +268,27 @@ impl Lab {
     }
 
     /// What a kept host depends on: programs, image, the machines in it, and their processor.
-    fn kept_key(&mut self, stack: &Stack, memory_bytes: u64) -> Result<String, BuildError> {
+    fn kept_key(
+        &mut self,
+        stack: &Stack,
+        root: RootMachine,
+        memory_bytes: u64,
+    ) -> Result<String, BuildError> {
         let image = self.ground_files()?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
         let machines = stack.machines();
-        let guests: Vec<u64> =
-            machines.indexed().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();
-        digest.update(format!("{memory_bytes} {guests:?}"));
+        let inside = || machines.indexed().filter(|(index, _)| machines.root_of(*index) == root.index);
+        let guests: Vec<u64> = inside().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();
+        digest.update(format!("{} {memory_bytes} {guests:?}", root.index.position()));
         // Its clock and its timers are in the time of this processor.
         if let Some(speed) = self.place.modelled_processor() {
             digest.update(format!(" {speed};"));
         }
-        for layer in stack.layers().iter().rev() {
-            if let Some(options) = layer.hypervisor() {
+        for (_, segment) in inside() {
+            let layer = segment.crossing.map(|at| stack.layer(at));
+            if let Some((layer, options)) = layer.and_then(|layer| Some((layer, layer.hypervisor()?))) {
                 let at_start = options.device.attach == Attach::AtStart;
                 digest.update(format!("{} {} {at_start};", layer.name(), options.cpus));
             }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, Facts, Ground, KvmTrial, LAB_HYPERVISOR, Machine, MachineError,
-    MachineSpec, MachineTime, hypervisor,
+    Command, DiskAttachment, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec,
+    hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{
@@ -18,10 +18,11 @@ use nestor_stack::{
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
+use crate::root_machine::RootMachine;
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
+use crate::served_link::ServedLink;
 use crate::standing::{Booted, Standing};
-use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::{BuildError, memory, packages};
 
 /// Receives progress, in a few words.
@@ -69,8 +70,10 @@ pub struct Lab {
     /// The guests and the host, which is the ground itself unless the host is emulated.
     pub(crate) machines: Machines<Standing>,
     pub(crate) disk: Option<ServedDisk>,
-    /// The lab image's root, for a host in virtual time.
-    pub(crate) root: Option<ServedRoot>,
+    /// The lab image's root, for each machine in virtual time.
+    pub(crate) roots: BTreeMap<MachineIndex, ServedRoot>,
+    /// The links of the stack.
+    pub(crate) links: Vec<ServedLink>,
     pub(crate) seed: Seed,
     remark: Option<String>,
     pub(crate) cache_directory: PathBuf,
@@ -81,19 +84,13 @@ pub struct Lab {
     /// Modules that need not be loaded again: machine and name.
     loaded_modules: HashSet<(String, String)>,
     pub(crate) ground_packages: Option<BTreeMap<String, String>>,
-    memory: AcceleratorMemory,
+    pub(crate) memory: AcceleratorMemory,
     host_memory_bytes: u64,
     /// How long the slowest guest took to boot, by how deep it is; at depth 0 the emulated host.
     pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
     // Dropped last: it takes down the machines that the others describe.
     ground: Ground,
 }
-
-/// The seed of hosts that are booted to be kept.
-const SEED_OF_KEPT: u64 = 1;
-
-/// Processors of the emulated host: one for its guest, one for itself.
-const HOST_CPUS: u32 = 2;
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
 /// its processors and the memory for their hosts allow, otherwise one.
@@ -133,7 +130,8 @@ impl Lab {
             progress: options.progress,
             machines: Machines::default(),
             disk: None,
-            root: None,
+            roots: BTreeMap::new(),
+            links: Vec::new(),
             seed: Seed(options.seed),
             remark: options.remark,
             disk_attachment: None,
@@ -243,61 +241,9 @@ impl Lab {
         }
         match self.emulated_host() {
             Some(_) => Ok(()),
-            None if is_virtual => self.go_on_from_kept_host(stack, needed),
-            None => self.boot_host(needed, None),
+            None if is_virtual => self.go_on_from_kept(stack, RootMachine::HOST, needed),
+            None => self.boot_root(stack, RootMachine::HOST, needed, None),
         }
-    }
-
-    /// Boots the emulated host, or has it go on from a kept state.
-    pub(crate) fn boot_host(
-        &mut self,
-        memory_bytes: u64,
-        kept_state: Option<String>,
-    ) -> Result<(), BuildError> {
-        let available_bytes = self.ground_facts.memory_bytes;
-        if memory_bytes > available_bytes / 10 * 9 {
-            return Err(LabProblem::TooMuchMemory { needed_bytes: memory_bytes, available_bytes }.into());
-        }
-        let files = self.ground_files()?;
-        let identity = machine_identity(&self.ground_facts, &files.hash);
-        let is_virtual = self.place.is_in_virtual_time();
-        if is_virtual {
-            let (ground, work_directory) = (self.ground.machine(), &self.ground_facts.work_directory);
-            self.root = Some(ServedRoot::start(ground, work_directory, &files.root)?);
-        }
-        // A kept host serves every seed, so no seed may influence it.
-        let seed = if kept_state.is_some() { self.seed.processor() } else { SEED_OF_KEPT };
-        let spec = MachineSpec {
-            name: "host".into(),
-            memory_bytes,
-            cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
-            hypervisor: LAB_HYPERVISOR,
-            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
-            kernel: files.kernel.clone(),
-            modules_cpio: files.modules_cpio.clone(),
-            root: files.root.clone(),
-            served_root: self.root.as_ref().map(|root| root.socket.clone()),
-            kept_state,
-            time: match self.place.modelled_processor() {
-                Some(speed) => MachineTime::Virtual { seed, speed },
-                None => MachineTime::Real,
-            },
-            shared_memory: true,
-            disk_thread: false,
-            cold_disks: Vec::new(),
-            kvm_trial: KvmTrial::Probe,
-            probe_timeout_ms: probe_limit_ms(0),
-            boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
-        };
-        if spec.kept_state.is_none() {
-            (self.progress)("booting the emulated host");
-        }
-        let begun = Instant::now();
-        let host = self.boot(&self.ground.machine().clone(), spec, MachineLabel::Host, &identity);
-        let host = host.inspect_err(|_| self.stop_host())?;
-        self.machines.insert(MachineIndex::OUTERMOST, Relation::Outermost, host);
-        self.note_boot(0, begun.elapsed());
-        Ok(())
     }
 
     /// Notes how long a machine took to boot.
@@ -417,13 +363,15 @@ impl Lab {
         self.memory.recall(identity)
     }
 
-    /// The counts at marks in the emulated host and its guests since the last call.
+    /// The counts at marks in the machine that is around the application's, and in all that are inside it, since the last call.
     ///
     /// # Errors
     /// When there is no emulated host, or the ground does not answer.
     pub fn take_instructions(&self) -> Result<InstructionMarks, MachineError> {
-        match self.emulated_host() {
-            Some((_, booted)) => self.ground.machine().take_instructions(&booted.spec.name),
+        let applications = self.machines.indexed().last().map(|(index, _)| self.machines.root_of(index));
+        let root = applications.and_then(|root| self.machines.get(root)?.booted.as_ref());
+        match root {
+            Some(booted) => self.ground.machine().take_instructions(&booted.spec.name),
             None => Ok(InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }),
         }
     }

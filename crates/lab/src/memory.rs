@@ -49,10 +49,17 @@ fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
     stack.machines().inside(machine).filter_map(said).max()
 }
 
-/// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host, and a third more for the rest.
+/// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host and those beside it, and a third more for the rest.
 pub fn cell_needs(stacks: &[Stack]) -> u64 {
-    let host = stacks.iter().map(host_needs).max().unwrap_or_default().max(3);
-    host / 3 * 4
+    let roots = stacks.iter().map(|stack| host_needs(stack) + beside_needs(stack));
+    roots.max().unwrap_or_default().max(3) / 3 * 4
+}
+
+/// What the machines beside the host of a stack need.
+fn beside_needs(stack: &Stack) -> u64 {
+    let machines = stack.machines();
+    let roots = machines.indexed().skip(1).filter(|(index, _)| machines.parent(*index).is_none());
+    roots.map(|(root, _)| guest_needs(stack, root)).sum()
 }
 
 /// What the guests of a machine cost it.

@@ -23,6 +23,16 @@ pub(crate) enum Thing {
     Directory { path: String, free_bytes: u64 },
     /// An image file, with its layer.
     Image { path: String, layer: LayerIndex },
+    /// Something of the machine at the other end of a link.
+    Remote { thing: Box<Thing>, remote: Remote },
+}
+
+/// The ends of a link.
+pub(crate) struct Remote {
+    /// The machine below it.
+    pub(crate) server: MachineIndex,
+    pub(crate) server_address: String,
+    pub(crate) client_address: String,
 }
 
 /// A stack while it is built.

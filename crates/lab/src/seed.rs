@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nestor_stack::{Drawn, Uuid};
+use nestor_stack::{Drawn, LayerIndex, MachineIndex, Uuid};
 use nestor_statistics::SeededOrder;
 
 /// Most directories that are made in a file system before the one for the workload or image. File systems that place
@@ -35,6 +35,10 @@ enum Part {
     Layout = 2 << 8,
     /// One for each machine.
     Kernel = 3 << 8,
+    /// One for each machine beside the host.
+    Beside = 4 << 8,
+    /// One for each layer.
+    Frames = 5 << 8,
 }
 
 /// What lies in a file system before anything else does, so that the rest lies elsewhere.
@@ -62,8 +66,16 @@ impl Seed {
     }
 
     /// What the emulated processors' generator begins with.
-    pub fn processor(self) -> u64 {
-        self.stream(Part::Processor, 0).next()
+    pub fn processor(self, root: MachineIndex) -> u64 {
+        match root.position() {
+            0 => self.stream(Part::Processor, 0).next(),
+            position => self.stream(Part::Beside, position).next(),
+        }
+    }
+
+    /// Which frames a link loses.
+    pub fn lost_frames(self, link: LayerIndex) -> u64 {
+        self.stream(Part::Frames, link.position()).next()
     }
 
     /// How far the platters of a disk have turned at time zero, in revolutions: from 0 to less than 1.
@@ -109,7 +121,7 @@ mod tests {
         let seed = Seed(seed);
         let layers = (0..3).map(|height| (seed.drawn(height), seed.before(height))).collect();
         let machines = (0..3).map(|depth| seed.entropy(depth)).collect();
-        (seed.processor(), seed.turned(), seed.start_after(), layers, machines)
+        (seed.processor(MachineIndex::OUTERMOST), seed.turned(), seed.start_after(), layers, machines)
     }
 
     #[test]

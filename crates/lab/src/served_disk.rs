@@ -194,9 +194,8 @@ impl ServedRoot {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(ground: &Machine, work_directory: &str, root: &str) -> Result<Self, BuildError> {
-        let directory = format!("{work_directory}/root");
-        ground.make_directory(&directory)?;
+    pub fn start(ground: &Machine, directory: &str, root: &str) -> Result<Self, BuildError> {
+        ground.make_directory(directory)?;
         let size = ground.run_ok(Command::new(["stat", "--format=%s", "--", root]))?;
         let path = |name: &str| format!("{directory}/{name}");
         let argv = [
@@ -220,7 +219,7 @@ impl ServedRoot {
         ];
         let process = ground.start_process(Command::new(argv), &path("log.txt"))?;
         let root = Self { ground: ground.clone(), process, socket: path("disk.sock") };
-        match wait_until_listening(ground, process, &directory) {
+        match wait_until_listening(ground, process, directory) {
             Ok(()) => Ok(root),
             Err(source) => {
                 root.stop();

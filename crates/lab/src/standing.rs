@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use nestor_machine::{DiskAttachment, Facts, Machine, MachineError, MachineSpec};
+use nestor_machine::{DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachineSpec};
 use nestor_stack::{Accelerator, MachineIndex, MachineLabel, Relation};
 
 use crate::built::BuiltMachine;
 use crate::lab::LabFiles;
 use crate::lab_problem::LabProblem;
+use crate::served_disk::ServedRoot;
+use crate::served_link::ServedLink;
 use crate::{BuildError, Lab, packages};
 
 /// A running machine.
@@ -75,6 +77,21 @@ impl Lab {
         parent.machine.detach_disk(&booted.spec.name, disk)
     }
 
+    /// Unplugs a network interface from a machine of the ground.
+    pub(crate) fn disconnect(
+        &self,
+        on: MachineIndex,
+        interface: &InterfaceAttachment,
+    ) -> Result<(), MachineError> {
+        let booted = self.machines.get(on).and_then(|standing| standing.booted.as_ref());
+        booted.map_or(Ok(()), |booted| self.ground().detach_interface(&booted.spec.name, interface))
+    }
+
+    /// Ends the servers of links, which nothing uses any more.
+    pub(crate) fn end_links(&mut self) {
+        std::mem::take(&mut self.links).into_iter().for_each(ServedLink::stop);
+    }
+
     /// The lab image as a machine has it that boots others.
     pub(crate) fn files_in(&mut self, index: MachineIndex) -> Result<LabFiles, BuildError> {
         match &self.standing(index)?.booted {
@@ -98,6 +115,9 @@ impl Lab {
             let boots =
                 self.machines.relation(index).and_then(|relation| self.machine_that_boots(relation).ok());
             let ended = self.machines.take(index).and_then(|standing| standing.booted);
+            if let Some(root) = self.roots.remove(&index) {
+                root.stop();
+            }
             if let (Some(boots), Some(booted)) = (boots, ended) {
                 // A machine that has already ended needs no further step.
                 let _ = boots.stop_machine(&booted.spec.name);
@@ -119,18 +139,17 @@ impl Lab {
 
     /// Ends the emulated host with everything in it, and its disk.
     pub fn stop_host(&mut self) {
-        // What is inside ends with it.
-        let host = self.machines.take(MachineIndex::OUTERMOST).and_then(|host| host.booted);
-        self.machines.clear();
-        if let Some(booted) = host {
+        // What is inside a machine ends with it.
+        let roots = self.machines.indexed().rev().filter(|(index, _)| self.machines.parent(*index).is_none());
+        for booted in roots.filter_map(|(_, standing)| standing.booted.as_ref()) {
             let _ = self.ground().stop_machine(&booted.spec.name);
         }
+        self.machines.clear();
         self.disk_attachment = None;
         if let Some(disk) = self.disk.take() {
             disk.stop();
         }
-        if let Some(root) = self.root.take() {
-            root.stop();
-        }
+        self.end_links();
+        std::mem::take(&mut self.roots).into_values().for_each(ServedRoot::stop);
     }
 }

@@ -105,6 +105,11 @@ impl<T> Machines<T> {
         }
     }
 
+    /// The machine that is in no other and around a machine, which may be that itself.
+    pub fn root_of(&self, index: MachineIndex) -> MachineIndex {
+        self.parent(index).map_or(index, |parent| self.root_of(parent))
+    }
+
     /// How many machines are around a machine: 0 for the outermost.
     pub fn depth(&self, index: MachineIndex) -> usize {
         self.parent(index).map_or(0, |parent| self.depth(parent) + 1)
@@ -181,6 +186,7 @@ mod tests {
         let (machines, [host, first, second, deep, client]) = machines();
         assert_eq!(machines.parent(client), Some(host));
         assert_eq!([host, first, second, deep, client].map(|index| machines.depth(index)), [0, 1, 1, 2, 1]);
+        assert_eq!([host, first, deep, client].map(|index| machines.root_of(index)), [host; 4]);
         assert_eq!(machines.inside(host).collect::<Vec<_>>(), [first, second, client]);
         assert_eq!(machines.inside(second).collect::<Vec<_>>(), [deep]);
     }

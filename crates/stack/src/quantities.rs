@@ -96,6 +96,13 @@ pub struct Percentage(pub u64);
 
 decimal_quantity!(Percentage, "a percentage; write it as in 0.1%, in steps of 0.0001%", [("%", 10_000)]);
 
+impl Percentage {
+    /// As a number from 0 to 1.
+    pub fn share(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
 /// A length in sectors of 512 bytes: `63s`, or a size that is a multiple of them. Prints a size if it is a multiple of 1 KiB, otherwise
 /// sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

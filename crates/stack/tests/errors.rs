@@ -365,14 +365,14 @@ fn a_workload_that_needs_files_on_a_raw_disk() {
 
 #[test]
 fn a_layer_that_cannot_be_built_yet() {
-    let stack = Stack::parse("ext2/kvm/raw/nfs/link/ext4/hdd").unwrap();
+    let stack = Stack::parse("ext2/kvm/nbd/link/hdd").unwrap();
     insta::assert_snapshot!(stack.require_buildable().unwrap_err(), @r"
     a stack cannot be built yet
-      ext2/kvm/raw/nfs/link/ext4/hdd
-                   ^^^ nfs cannot be built yet
-      Nestor cannot connect machines by a network yet; use layers of one machine and its guests
+      ext2/kvm/nbd/link/hdd
+               ^^^ nbd cannot be built yet
+      Nestor cannot build network disks yet; use nfs and an image over the link
     ");
-    Stack::parse("ext4/kvm/raw/xfs/hdd").unwrap().require_buildable().unwrap();
+    Stack::parse("ext2/kvm/raw/nfs/link/ext4/hdd").unwrap().require_buildable().unwrap();
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod lab;
+pub mod link;
 pub mod load;
 pub mod predict;
 pub mod replicate;

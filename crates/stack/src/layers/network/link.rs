@@ -48,7 +48,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::Link,
     packages: &["iproute2"],
     check,
-    not_buildable: super::NOT_BUILDABLE,
+    not_buildable: None,
 };
 
 /// What an Ethernet frame has beside its packet: 14 bytes before it and a checksum of 4 behind it (IEEE 802.3, clause 3).

@@ -13,6 +13,6 @@ pub(super) static LINK: &LayerSpec = &link::LAYER;
 pub(super) static NBD: &LayerSpec = &nbd::LAYER;
 pub(super) static NFS: &LayerSpec = &nfs::LAYER;
 
-/// Why none of these layers can be built.
+/// Why `nbd` cannot be built.
 const NOT_BUILDABLE: Option<&str> =
-    Some("Nestor cannot connect machines by a network yet; use layers of one machine and its guests");
+    Some("Nestor cannot build network disks yet; use nfs and an image over the link");

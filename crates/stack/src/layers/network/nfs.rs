@@ -54,7 +54,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::NetworkFileSystem,
     packages: &["nfs-kernel-server", "nfs-common"],
     check: no_conflicts,
-    not_buildable: super::NOT_BUILDABLE,
+    not_buildable: None,
 };
 
 /// A version of NFS.

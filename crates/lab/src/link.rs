@@ -1,0 +1,134 @@
+//! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them.
+
+use nestor_link::End;
+use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
+use nestor_stack::layers::network::LinkOptions;
+use nestor_stack::{LayerIndex, MachineIndex, Relation};
+use serde::Deserialize;
+
+use crate::built::UndoStep;
+use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::root_machine::RootMachine;
+use crate::served_link::ServedLink;
+use crate::{BuildError, Lab, memory};
+
+/// How often it is looked whether a new interface is there.
+const LOOKS: u32 = 100;
+
+/// How long to wait between looks, in the machine's own time.
+const LOOK_EVERY_S: &str = "0.02";
+
+impl Lab {
+    /// Makes what a machine has available to a new one beside it.
+    pub(crate) fn build_link(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        index: LayerIndex,
+        Offered { on: server, thing }: Offered,
+    ) -> Result<Offered, BuildError> {
+        let stack = progressing.stack;
+        let layer = stack.layer(index);
+        let failed = |source| BuildError::Layer { layer: layer.label(), source };
+        let Some(options) = layer.link() else { return Err(BuildError::refused(layer, "it is not a link")) };
+        if !self.place.is_emulated() {
+            let what = "a link needs machines of the lab at both ends; use `--on emulated`";
+            return Err(BuildError::refused(layer, what));
+        }
+        let relation = Relation::Beside(server);
+        if self.machines.parent_across(relation).is_some() {
+            let what = "the machine below it is a guest, which has no interface on the network yet; \
+                        put the link below the virtual machine";
+            return Err(BuildError::refused(layer, what));
+        }
+        let client = stack.machine_across(index).unwrap_or(server);
+        self.root_beside(progressing, RootMachine { index: client, relation })?;
+        let label = stack.machines()[client].label;
+        let on = progressing.machines.push(relation, self.standing(client)?.built(label));
+        let remote = self.connect(progressing, (index, &options), [server, on]).map_err(failed)?;
+        Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
+    }
+
+    /// The machine at the upper end of a link: the one that stands, if it fits, otherwise a new one.
+    fn root_beside(&mut self, progressing: &Progressing<'_>, root: RootMachine) -> Result<(), BuildError> {
+        let stack = progressing.stack;
+        let needed = memory::guest_needs(stack, root.index);
+        let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
+        if stands.is_some_and(|booted| booted.spec.name == root.name() && booted.spec.memory_bytes >= needed)
+        {
+            return Ok(());
+        }
+        self.stop_guests(root.index);
+        if self.place.is_in_virtual_time() {
+            self.go_on_from_kept(stack, root, needed)
+        } else {
+            self.boot_root(stack, root, needed, None)
+        }
+    }
+
+    /// Serves the link and gives each machine its interface.
+    fn connect(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        (index, options): (LayerIndex, &LinkOptions),
+        ends: [MachineIndex; 2],
+    ) -> Result<Remote, MachineError> {
+        let (ground, work_directory) = (self.ground().clone(), self.ground_facts.work_directory.clone());
+        let is_virtual = self.place.is_in_virtual_time();
+        let seed = self.seed.lost_frames(index);
+        let position = index.position();
+        let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
+        let (control, interfaces) = (link.control(), End::BOTH.map(|end| link.interface(end)));
+        self.links.push(link);
+        let names =
+            ends.map(|on| self.machines.get(on).and_then(|m| Some(m.booted.as_ref()?.spec.name.clone())));
+        let names = names.map(Option::unwrap_or_default);
+        let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
+        for ((on, interface), (name, own)) in
+            ends.into_iter().zip(interfaces).zip(names.iter().zip([&server_address, &client_address]))
+        {
+            let machine = progressing.machine(on);
+            self.load_modules(&machine, &["virtio_net"]);
+            ground.attach_interface(name, &interface)?;
+            progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
+            bring_up(&machine, &interface.mac, own, options.mtu)?;
+        }
+        if is_virtual {
+            ground.join_machines(&names[0], &names[1], &control)?;
+        }
+        Ok(Remote { server: ends[0], server_address, client_address })
+    }
+}
+
+/// The address of an end of the link at a position, in a network of its own.
+fn address(position: usize, end: End) -> String {
+    format!("10.78.{position}.{}", end.index() + 1)
+}
+
+#[derive(Deserialize)]
+struct IpLink {
+    ifname: String,
+    address: Option<String>,
+}
+
+/// Gives the interface with a hardware address its network address, and switches it on.
+fn bring_up(machine: &Machine, mac: &str, address: &str, mtu: u16) -> Result<(), MachineError> {
+    let name = find_interface(machine, mac)?;
+    let mtu = mtu.to_string();
+    machine.run_ok(Command::new(["ip", "address", "add", &format!("{address}/24"), "dev", &name]))?;
+    machine.run_ok(Command::new(["ip", "link", "set", "dev", &name, "mtu", &mtu, "up"]))?;
+    Ok(())
+}
+
+fn find_interface(machine: &Machine, mac: &str) -> Result<String, MachineError> {
+    for _ in 0..LOOKS {
+        let said = machine.run_ok(Command::new(["ip", "-json", "link"]))?;
+        let links: Vec<IpLink> = serde_json::from_str(&said).unwrap_or_default();
+        let found = links.into_iter().find(|link| link.address.as_deref() == Some(mac));
+        if let Some(found) = found {
+            return Ok(found.ifname);
+        }
+        machine.run(Command::new(["sleep", LOOK_EVERY_S]))?;
+    }
+    let refusal = Refusal::new(Cause::NotThere, format!("the network interface {mac} did not appear"));
+    Err(MachineError::Refused { machine: machine.label().to_owned(), refusal })
+}

@@ -1,0 +1,118 @@
+//! Machines of the lab that are in no other: the emulated host, and those that links join to it.
+
+use std::time::Instant;
+
+use nestor_machine::{KvmTrial, LAB_HYPERVISOR, MachineSpec, MachineTime};
+use nestor_stack::{Accelerator, MachineIndex, Relation, Stack};
+
+use crate::accelerators::machine_identity;
+use crate::lab_problem::LabProblem;
+use crate::served_disk::ServedRoot;
+use crate::time_limits::{boot_limit_ms, probe_limit_ms};
+use crate::{BuildError, Lab};
+
+/// The seed of machines that are booted to be kept.
+const SEED_OF_KEPT: u64 = 1;
+
+/// Processors of a root machine in real time: one for its guest, one for itself.
+const ROOT_CPUS: u32 = 2;
+
+/// A machine of the lab that is in no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RootMachine {
+    pub(crate) index: MachineIndex,
+    pub(crate) relation: Relation,
+}
+
+impl RootMachine {
+    /// The one with the medium.
+    pub(crate) const HOST: Self = Self { index: MachineIndex::OUTERMOST, relation: Relation::Outermost };
+
+    /// Its name on the ground.
+    pub(crate) fn name(self) -> String {
+        match self.index.position() {
+            0 => "host".to_owned(),
+            position => format!("beside-{position}"),
+        }
+    }
+}
+
+impl Lab {
+    /// Boots a root machine, or has it go on from a kept state.
+    pub(crate) fn boot_root(
+        &mut self,
+        stack: &Stack,
+        root: RootMachine,
+        memory_bytes: u64,
+        kept_state: Option<String>,
+    ) -> Result<(), BuildError> {
+        let available_bytes = self.ground_facts.memory_bytes;
+        if memory_bytes > available_bytes / 10 * 9 {
+            return Err(LabProblem::TooMuchMemory { needed_bytes: memory_bytes, available_bytes }.into());
+        }
+        let files = self.ground_files()?;
+        let identity = machine_identity(&self.ground_facts, &files.hash);
+        let name = root.name();
+        if self.place.is_in_virtual_time() {
+            let directory = format!("{}/{name}-root", self.ground_facts.work_directory);
+            let served = ServedRoot::start(self.ground(), &directory, &files.root)?;
+            self.roots.insert(root.index, served);
+        }
+        let spec = self.root_spec(root, memory_bytes, kept_state, &files.root)?;
+        let label = stack.machines()[root.index].label;
+        if spec.kept_state.is_none() {
+            (self.progress)(&format!("booting the emulated {label}"));
+        }
+        let begun = Instant::now();
+        let machine = self.boot(&self.ground().clone(), spec, label, &identity);
+        let machine = machine.inspect_err(|_| self.stop_root(root.index))?;
+        self.machines.insert(root.index, root.relation, machine);
+        self.note_boot(0, begun.elapsed());
+        Ok(())
+    }
+
+    fn root_spec(
+        &mut self,
+        root: RootMachine,
+        memory_bytes: u64,
+        kept_state: Option<String>,
+        root_file: &str,
+    ) -> Result<MachineSpec, BuildError> {
+        let files = self.ground_files()?;
+        let identity = machine_identity(&self.ground_facts, &files.hash);
+        let is_virtual = self.place.is_in_virtual_time();
+        // A kept machine serves every seed, so no seed may influence it.
+        let seed = if kept_state.is_some() { self.seed.processor(root.index) } else { SEED_OF_KEPT };
+        Ok(MachineSpec {
+            name: root.name(),
+            memory_bytes,
+            cpus: ROOT_CPUS.min(self.ground_facts.cpus.max(1)),
+            hypervisor: LAB_HYPERVISOR,
+            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
+            kernel: files.kernel,
+            modules_cpio: files.modules_cpio,
+            root: root_file.to_owned(),
+            served_root: self.roots.get(&root.index).map(|root| root.socket.clone()),
+            kept_state,
+            time: match self.place.modelled_processor() {
+                Some(speed) => MachineTime::Virtual { seed, speed },
+                None => MachineTime::Real,
+            },
+            shared_memory: true,
+            disk_thread: false,
+            cold_disks: Vec::new(),
+            kvm_trial: KvmTrial::Probe,
+            probe_timeout_ms: probe_limit_ms(0),
+            boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
+        })
+    }
+
+    /// Ends a root machine with everything in it and all that is joined to it.
+    pub(crate) fn stop_root(&mut self, root: MachineIndex) {
+        if root == MachineIndex::OUTERMOST {
+            self.stop_host();
+        } else {
+            self.stop_guests(root);
+        }
+    }
+}

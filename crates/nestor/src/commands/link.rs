@@ -1,0 +1,123 @@
+//! `nestor link`: modelled network links.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand, ValueEnum};
+use nestor_link::Wire;
+use nestor_link_server::control::{LinkRequest, LinkResponse};
+use nestor_link_server::{ControlClient, LinkOptions, LinkTime, serve};
+use nestor_stack::{BitRate, Bytes, Percentage, TimeSpan};
+
+use crate::interrupt::stopped_by_signals;
+use crate::output::print_json;
+
+/// `nestor link …`
+#[derive(Debug, Subcommand)]
+pub enum LinkCommand {
+    /// Serve a modelled link to two virtual machines, as a vhost-user-net interface to each
+    #[command(
+        after_help = "Example:\n  nestor link serve --lower /run/a.sock --upper /run/b.sock --rate 1gbit --delay 100us &\n  \
+        qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
+        -chardev socket,id=n,path=/run/a.sock -netdev vhost-user,id=n,chardev=n -device virtio-net-pci,netdev=n …"
+    )]
+    Serve(LinkServeArguments),
+    /// Control a served link
+    Control {
+        /// Its control socket
+        #[arg(long, value_name = "SOCKET")]
+        control: PathBuf,
+        /// The command
+        #[arg(value_enum)]
+        command: LinkControl,
+    },
+}
+
+/// What can be asked of a served link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LinkControl {
+    /// Say what was done so far.
+    Statistics,
+    /// End the server.
+    Quit,
+}
+
+/// Arguments of `nestor link serve`.
+#[derive(Args, Debug)]
+pub struct LinkServeArguments {
+    /// Socket for the virtual machine at one end; made with mode 0600
+    #[arg(long, value_name = "SOCKET")]
+    pub lower: PathBuf,
+    /// Socket for the virtual machine at the other end
+    #[arg(long, value_name = "SOCKET")]
+    pub upper: PathBuf,
+    /// Socket for `nestor link control`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// How fast each direction carries frames
+    #[arg(long, value_name = "RATE", default_value = "1gbit")]
+    pub rate: BitRate,
+    /// How long a frame is under way in each direction, besides the time that the rate takes
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    pub delay: TimeSpan,
+    /// Bytes that an interface takes ahead of the wire; what more a machine sends waits in its memory
+    #[arg(long, value_name = "SIZE", default_value = "256k")]
+    pub queue: Bytes,
+    /// Share of the frames that is lost in each direction
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    pub loss: Percentage,
+    /// Which frames are lost
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    pub seed: u64,
+    /// The link's clock: this machine's, or those of the virtual machines, which their QEMUs send on SOCKET.link-time
+    #[arg(long, value_name = "TIME", default_value = "real")]
+    pub time: LinkTimeArgument,
+}
+
+/// The time that a link lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LinkTimeArgument {
+    /// This machine's.
+    Real,
+    /// The virtual machines'.
+    Virtual,
+}
+
+/// Runs `nestor link …`.
+///
+/// # Errors
+/// Sockets that cannot be made, or a server that does not answer.
+pub fn run(command: LinkCommand) -> Result<()> {
+    match command {
+        LinkCommand::Serve(arguments) => Ok(serve(&options(arguments)?)?),
+        LinkCommand::Control { control, command } => {
+            let request = match command {
+                LinkControl::Statistics => LinkRequest::Statistics,
+                LinkControl::Quit => LinkRequest::Quit,
+            };
+            match ControlClient::connect(&control)?.request(&request)? {
+                LinkResponse::Failed { reason } => Err(anyhow!("the link refused: {reason}")),
+                answer => print_json(&answer),
+            }
+        }
+    }
+}
+
+fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
+    Ok(LinkOptions {
+        wire: Wire {
+            rate_bits_per_s: arguments.rate.get(),
+            delay_ns: arguments.delay.get(),
+            queue_bytes: arguments.queue.get(),
+            loss: arguments.loss.share(),
+        },
+        seed: arguments.seed,
+        sockets: [arguments.lower, arguments.upper],
+        control: arguments.control,
+        time: match arguments.time {
+            LinkTimeArgument::Real => LinkTime::Real,
+            LinkTimeArgument::Virtual => LinkTime::Virtual,
+        },
+        stop: stopped_by_signals()?,
+    })
+}
