@@ -14,8 +14,9 @@ use crate::shared::Shared;
 pub enum LinkRequest {
     /// Join two machines in virtual time, which both stand: from now on they have a common time, and what they send arrives.
     Join,
-    /// Answer when an end's machine waits at the barrier for the other, which stands. At once if they are not joined.
-    Settle {
+    /// Say whether an end's machine waits at the barrier for the other, which stands, or they are not joined. It is about to be given
+    /// something to do there.
+    Wake {
         /// Which end.
         end: End,
     },
@@ -33,6 +34,11 @@ pub enum LinkResponse {
     Done,
     /// What was done so far.
     Statistics(LinkStatistics),
+    /// Whether a machine is at the barrier.
+    Waits {
+        /// Whether it is.
+        is_there: bool,
+    },
     /// It could not be done.
     Failed {
         /// Why.
@@ -76,10 +82,7 @@ impl Controlled for Shared {
                 Ok(()) => LinkResponse::Done,
                 Err(reason) => LinkResponse::Failed { reason: reason.to_owned() },
             },
-            LinkRequest::Settle { end } => {
-                self.settle(*end);
-                LinkResponse::Done
-            }
+            LinkRequest::Wake { end } => LinkResponse::Waits { is_there: self.wake(*end) },
             LinkRequest::Statistics => LinkResponse::Statistics(self.statistics()),
             LinkRequest::Quit => LinkResponse::Done,
         }
@@ -123,12 +126,15 @@ impl ControlClient {
         self.expect_done(&LinkRequest::Join)
     }
 
-    /// Waits until an end's machine waits at the barrier for the other, which stands.
+    /// Whether an end's machine waits at the barrier for the other, which stands. It is about to be given something to do there.
     ///
     /// # Errors
     /// See [`Self::request`]; or the server refuses.
-    pub fn settle(&mut self, end: End) -> Result<(), ServingError> {
-        self.expect_done(&LinkRequest::Settle { end })
+    pub fn wake(&mut self, end: End) -> Result<bool, ServingError> {
+        match self.request(&LinkRequest::Wake { end })? {
+            LinkResponse::Waits { is_there } => Ok(is_there),
+            other => Err(self.0.refused(format!("an unexpected answer: {other:?}"))),
+        }
     }
 
     fn expect_done(&mut self, request: &LinkRequest) -> Result<(), ServingError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use nestor_serving::{Alarm, GuestMemory, Memory, ServingError, Vring};
 use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
-    VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_MRG_RXBUF,
+    VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6, VIRTIO_NET_F_MRG_RXBUF,
 };
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace};
@@ -17,6 +17,9 @@ use crate::frame::{Frame, LONGEST_BYTES};
 const RECEIVE: usize = 0;
 /// The queue in which the guest sends.
 const TRANSMIT: usize = 1;
+
+/// Frames that are under way to an end at most: those of ten seconds at 10 Gbit/s would take as many GB. What more comes is refused.
+const MOST_ARRIVING: usize = 1 << 16;
 
 /// A frame on its way to an end.
 #[derive(Debug)]
@@ -33,6 +36,12 @@ pub struct Port {
     features: u64,
     /// In the order of arrival.
     arriving: VecDeque<Arriving>,
+    /// The guest had no buffers for what has arrived, and is to say when it has.
+    is_starved: bool,
+    /// There was a guest, and it is gone.
+    is_gone: bool,
+    /// When its interface takes what the guest has to send, if that waits.
+    pub room_ns: Option<u64>,
     /// Real time only.
     pub alarm: Alarm,
     /// Frames that the guest sent and that could not be taken, and frames that the guest could not be given.
@@ -50,6 +59,9 @@ impl Port {
             memory: None,
             features: 0,
             arriving: VecDeque::new(),
+            is_starved: false,
+            is_gone: false,
+            room_ns: None,
             alarm: Alarm::new()?,
             refused: 0,
         })
@@ -58,6 +70,7 @@ impl Port {
     /// The guest's memory has changed.
     pub fn set_memory(&mut self, memory: Memory) {
         self.memory = Some(memory);
+        self.is_gone = false;
     }
 
     /// The guest's queues.
@@ -77,21 +90,37 @@ impl Port {
         !self.vrings.is_empty() && self.memory.is_some()
     }
 
+    /// Whether there was a guest that is gone.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// The guest is gone.
     pub fn disconnect(&mut self) {
         self.vrings.clear();
         self.memory = None;
         self.arriving.clear();
+        self.room_ns = None;
+        self.is_gone = true;
     }
 
     /// A frame is on its way here.
     pub fn expect(&mut self, at_ns: u64, frame: Frame) {
-        self.arriving.push_back(Arriving { at_ns, frame });
+        if self.is_connected() && self.arriving.len() < MOST_ARRIVING {
+            self.arriving.push_back(Arriving { at_ns, frame });
+        } else {
+            self.refused += 1;
+        }
     }
 
-    /// When the next frame arrives.
+    /// When the next frame arrives that the guest may have a buffer for.
     pub fn next_arrival_ns(&self) -> Option<u64> {
-        self.arriving.front().map(|next| next.at_ns)
+        self.arriving.front().filter(|_| !self.is_starved).map(|next| next.at_ns)
+    }
+
+    /// When the next frame arrives, or the interface has room for what waits.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.next_arrival_ns().into_iter().chain(self.room_ns).min()
     }
 
     /// Whether the guest has more to send. Asks it to notify the link of what it will have.
@@ -111,11 +140,11 @@ impl Port {
                 let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
                 let head = chain.head_index();
                 let mut bytes = Vec::new();
-                for piece in chain.filter(|piece| !piece.is_write_only()) {
-                    read_piece(memory, piece.addr(), piece.len() as usize, &mut bytes);
-                }
+                let is_whole = chain
+                    .filter(|piece| !piece.is_write_only())
+                    .all(|piece| read_piece(memory, piece.addr(), piece.len() as usize, &mut bytes));
                 let _ = state.add_used(head, 0);
-                match Frame::sent(bytes) {
+                match Frame::sent(bytes).filter(|_| is_whole) {
                     Some(frame) => return Some(frame),
                     None => refused += 1,
                 }
@@ -133,6 +162,7 @@ impl Port {
     /// Gives the guest everything that has arrived by then, as far as it has buffers.
     pub fn deliver(&mut self, now_ns: u64) {
         let mut any = false;
+        self.is_starved = false;
         while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(mut next) = self.arriving.pop_front() else { break };
             match self.give(&mut next.frame) {
@@ -140,7 +170,7 @@ impl Port {
                 Given::Never => self.refused += 1,
                 Given::Later => {
                     self.arriving.push_front(next);
-                    break;
+                    self.is_starved = true;
                 }
             }
         }
@@ -155,17 +185,26 @@ impl Port {
         if !can(VIRTIO_NET_F_GUEST_CSUM) {
             frame.complete_checksum();
         }
-        if frame.is_to_be_cut() && !can(VIRTIO_NET_F_GUEST_TSO4) {
+        if frame.is_to_be_cut() && !(can(VIRTIO_NET_F_GUEST_TSO4) && can(VIRTIO_NET_F_GUEST_TSO6)) {
             return Given::Never;
         }
         let is_merged = can(VIRTIO_NET_F_MRG_RXBUF);
         let given = self.with_queue(RECEIVE, |state, memory| {
             let begin = state.get_queue().next_avail();
-            let Some(chains) = chains_for(state, memory, frame.queue_bytes(), is_merged) else {
+            let mut found = chains_for(state, memory, frame.queue_bytes(), is_merged);
+            if let Err(Given::Later) = found {
                 state.get_queue_mut().set_next_avail(begin);
-                // The guest is to say when it has buffers. If it has some already, they are taken with the next event.
-                let _ = state.enable_notification();
-                return Given::Later;
+                // The guest is to say when it has buffers, unless it has some by now.
+                if state.enable_notification().unwrap_or(false) {
+                    found = chains_for(state, memory, frame.queue_bytes(), is_merged);
+                }
+            }
+            let chains = match found {
+                Ok(chains) => chains,
+                Err(given) => {
+                    state.get_queue_mut().set_next_avail(begin);
+                    return given;
+                }
             };
             let buffers = u16::try_from(chains.len()).unwrap_or(u16::MAX);
             let bytes = frame.in_buffers(buffers);
@@ -199,6 +238,7 @@ impl Port {
 }
 
 /// What became of a frame that was to be given to a guest.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Done,
     /// The guest has no buffers.
@@ -213,36 +253,37 @@ struct Buffers {
     pieces: Vec<(GuestAddress, usize)>,
 }
 
-/// Buffers for that many bytes; `None` if the guest has too few.
+/// Buffers for that many bytes; what becomes of the frame if the guest has too few, or too small ones.
 fn chains_for(
     state: &mut VringState<Memory>,
     memory: &GuestMemory,
     bytes: usize,
     is_merged: bool,
-) -> Option<Vec<Buffers>> {
+) -> Result<Vec<Buffers>, Given> {
     let mut chains = Vec::new();
     let mut room = 0;
     while room < bytes {
         if !is_merged && !chains.is_empty() {
-            return None;
+            return Err(Given::Never);
         }
-        let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
+        let chain = state.get_queue_mut().pop_descriptor_chain(memory).ok_or(Given::Later)?;
         let head = chain.head_index();
         let writable = chain.filter(|piece| piece.is_write_only());
         let pieces: Vec<_> = writable.map(|piece| (piece.addr(), piece.len() as usize)).collect();
         room += pieces.iter().map(|(_, bytes)| bytes).sum::<usize>();
         chains.push(Buffers { head, pieces });
     }
-    Some(chains)
+    Ok(chains)
 }
 
-/// Appends a piece of the guest's memory, at most up to the longest frame.
-fn read_piece(memory: &GuestMemory, address: GuestAddress, bytes: usize, to: &mut Vec<u8>) {
+/// Appends a piece of the guest's memory; whether it is there and makes no frame that is too long.
+fn read_piece(memory: &GuestMemory, address: GuestAddress, bytes: usize, to: &mut Vec<u8>) -> bool {
     let begin = to.len();
-    to.resize((begin + bytes).min(LONGEST_BYTES), 0);
-    if memory.read_slice(&mut to[begin..], address).is_err() {
-        to.truncate(begin);
+    if begin.saturating_add(bytes) > LONGEST_BYTES {
+        return false;
     }
+    to.resize(begin + bytes, 0);
+    memory.read_slice(&mut to[begin..], address).is_ok()
 }
 
 /// How many chains the guest has put into a queue that were not taken.

@@ -1,9 +1,8 @@
 //! Between QEMU and the vhost-user library, which disagree about the order of two messages.
 //!
 //! QEMU enables the queues of a network interface before it has said which features it uses, and again before it says so when the guest's
-//! driver starts (`vhost_net_start`, hw/net/vhost_net.c). The library refuses to enable a queue before the features are known, and takes
-//! every queue for disabled whenever they become known, as docs/interop/vhost-user.rst says of the first time. So the relay keeps what
-//! QEMU enables, and says it to the library after each message with features.
+//! driver starts (`vhost_net_start`, hw/net/vhost_net.c). The library refuses to enable a queue before the features are known. So the
+//! relay keeps what QEMU enables, and says it to the library after each message with features.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};

@@ -96,12 +96,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until an end's machine waits at the barrier for the other. At once if they are not joined.
-    pub fn settle(&self, end: End) {
+    /// Whether an end's machine waits at the barrier for the other, or they are not joined. It is about to be given something to do.
+    pub fn wake(&self, end: End) -> bool {
         let mut link = self.lock();
-        let is_on_its_way = |link: &Link| matches!(&link.time, Time::Together(together) if link.is_whole() && !together.waits(end));
-        while is_on_its_way(&link) && !self.stop.is_stopped() {
-            link = self.wait(link);
+        let is_whole = link.is_whole();
+        match &mut link.time {
+            Time::Together(together) if is_whole => together.wake(end),
+            _ => true,
         }
     }
 
@@ -125,13 +126,12 @@ impl Shared {
         let mut link = self.lock();
         link.ports[end.index()].alarm.acknowledge();
         let now_ns = Clock::Real.now_ns();
-        let room_ns = link.take(end, now_ns);
+        link.take(end, now_ns);
         link.ports[end.index()].deliver(now_ns);
-        let next_ns = link.ports[end.index()].next_arrival_ns().into_iter().chain(room_ns).min();
-        link.ports[end.index()].alarm.set(next_ns);
-        let other = &mut link.ports[end.other().index()];
-        let arrival_ns = other.next_arrival_ns();
-        other.alarm.set(arrival_ns);
+        for port in &mut link.ports {
+            let next_ns = port.next_event_ns();
+            port.alarm.set(next_ns);
+        }
     }
 
     /// A machine tells its time and until when it has nothing to do by itself; returns the time of the next event for it. Comes back when
@@ -140,6 +140,9 @@ impl Shared {
         let mut link = self.lock();
         // The first notification may arrive here before the vhost-user library knows the queues.
         while !link.ports[end.index()].is_connected() && !self.stop.is_stopped() {
+            if link.ports[end.index()].is_gone() {
+                return None;
+            }
             link = self.wait(link);
         }
         let Time::Together(together) = &mut link.time else {
@@ -148,21 +151,19 @@ impl Shared {
         };
         let now_ns = together.common_ns(end, own_ns);
         let quiet_until_ns = now_ns.saturating_add(quiet_until_ns.saturating_sub(own_ns));
-        let room_ns = link.take(end, now_ns);
+        link.take(end, now_ns);
         if link.is_at_barrier(now_ns) {
-            let arrival_ns = link.ports[end.index()].next_arrival_ns();
-            let sends_ns = arrival_ns.into_iter().chain(room_ns).fold(quiet_until_ns, u64::min);
-            link.arrive(end, sends_ns);
+            link.arrive(end, quiet_until_ns);
             self.changed.notify_all();
             while link.is_at_barrier(now_ns) && link.is_whole() && !self.stop.is_stopped() {
                 link = self.wait(link);
             }
         }
         link.ports[end.index()].deliver(now_ns);
-        let next_ns = link.ports[end.index()].next_arrival_ns().into_iter().chain(room_ns);
+        let next_ns = link.ports[end.index()].next_event_ns();
         let Time::Together(together) = &link.time else { return None };
         let barrier_ns = link.is_whole().then(|| together.barrier_ns());
-        next_ns.chain(barrier_ns).min().map(|next_ns| together.own_ns(end, next_ns))
+        next_ns.into_iter().chain(barrier_ns).min().map(|next_ns| together.own_ns(end, next_ns))
     }
 
     fn wait<'a>(&self, link: MutexGuard<'a, Link>) -> MutexGuard<'a, Link> {
@@ -177,21 +178,18 @@ impl Shared {
 }
 
 impl Link {
-    /// Takes what an end has to send as far as its interface has room; when there is room for the rest, if there is a rest.
-    fn take(&mut self, end: End, now_ns: u64) -> Option<u64> {
+    /// Takes what an end has to send as far as its interface has room, and notes when it has room for the rest.
+    fn take(&mut self, end: End, now_ns: u64) {
         let (sender, receiver) = (end.index(), end.other().index());
         let mut any = false;
-        let room_ns = loop {
+        self.ports[sender].room_ns = loop {
             let room_ns = self.directions[sender].room_at_ns(now_ns);
-            if room_ns > now_ns && self.ports[sender].has_frames() {
-                break Some(room_ns);
+            let has_frames = self.ports[sender].has_frames();
+            if room_ns > now_ns || !has_frames {
+                break has_frames.then_some(room_ns);
             }
-            let Some(frame) = self.ports[sender].take_frame() else {
-                if self.ports[sender].has_frames() {
-                    continue;
-                }
-                break None;
-            };
+            // A guest may say that it has frames and have none.
+            let Some(frame) = self.ports[sender].take_frame() else { break None };
             any = true;
             let sent = &mut self.sent[sender];
             let mut pieces = 0;
@@ -200,22 +198,19 @@ impl Link {
             sent.bytes += frame.on_the_wire().sum::<u64>();
             match fate {
                 Fate::Arrives { at_ns, .. } => self.ports[receiver].expect(at_ns, frame),
-                Fate::Lost { .. } => sent.lost += 1,
+                Fate::Lost { .. } => sent.lost += pieces,
             }
         };
         if any {
             self.ports[sender].notify_sender();
         }
-        room_ns
     }
 
     /// Takes what an end sends while nothing is at the other.
     fn take_in_vain(&mut self, end: End) {
         let port = &mut self.ports[end.index()];
-        while port.has_frames() {
-            if port.take_frame().is_some() {
-                port.refused += 1;
-            }
+        while port.has_frames() && port.take_frame().is_some() {
+            port.refused += 1;
         }
         port.notify_sender();
     }
@@ -224,9 +219,12 @@ impl Link {
         matches!(&self.time, Time::Together(together) if together.barrier_ns() <= now_ns)
     }
 
-    fn arrive(&mut self, end: End, sends_ns: u64) {
+    /// An end's machine has come to the barrier and has nothing to do by itself until then.
+    fn arrive(&mut self, end: End, quiet_until_ns: u64) {
+        let sends_ns = self.ports[end.index()].room_ns.into_iter().fold(quiet_until_ns, u64::min);
+        let arrives_ns = self.ports.iter().filter_map(Port::next_arrival_ns).min();
         if let Time::Together(together) = &mut self.time {
-            together.arrive(end, sends_ns);
+            together.arrive(end, sends_ns, arrives_ns);
         }
     }
 

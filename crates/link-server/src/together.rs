@@ -41,19 +41,23 @@ impl Together {
         self.barrier_ns
     }
 
-    /// Whether a machine waits at the barrier for the other.
-    pub fn waits(&self, end: End) -> bool {
-        self.waiting[end.index()].is_some()
-    }
-
-    /// A machine has come to the barrier and can send at the earliest at `sends_ns`. If the other one waits there, there is a next barrier,
-    /// and both continue.
-    pub fn arrive(&mut self, end: End, sends_ns: u64) {
+    /// A machine has come to the barrier and can send by itself at the earliest at `sends_ns`. If the other one waits there, there is a next
+    /// barrier, and both continue. `arrives_ns` is when the first of the frames arrives that are under way to either: its receiver may
+    /// answer it at once. When the second machine has come, all frames are known that were sent before the barrier.
+    pub fn arrive(&mut self, end: End, sends_ns: u64, arrives_ns: Option<u64>) {
         self.waiting[end.index()] = Some(sends_ns);
         if let [Some(lower), Some(upper)] = self.waiting {
-            self.barrier_ns = lower.min(upper).max(self.barrier_ns).saturating_add(self.delay_ns);
+            let first_ns = arrives_ns.into_iter().chain([lower, upper]).fold(u64::MAX, u64::min);
+            self.barrier_ns = first_ns.max(self.barrier_ns).saturating_add(self.delay_ns);
             self.waiting = [None; 2];
         }
+    }
+
+    /// A machine that waits at the barrier is about to be given something to do, so it may send at once. Whether it waits there.
+    pub fn wake(&mut self, end: End) -> bool {
+        let waiting = &mut self.waiting[end.index()];
+        *waiting = waiting.map(|_| self.barrier_ns);
+        waiting.is_some()
     }
 }
 
@@ -67,31 +71,74 @@ mod tests {
     fn both_wait_at_a_barrier_and_the_next_is_a_delay_after_who_can_send_first() {
         let mut together = Together::new(100);
         assert_eq!([together.common_ns(End::Lower, 5000), together.common_ns(End::Upper, 70)], [0, 0]);
-        together.arrive(End::Upper, 0);
-        assert!(together.waits(End::Upper) && !together.waits(End::Lower));
-        together.arrive(End::Lower, 900);
+        together.arrive(End::Upper, 0, None);
+        assert_eq!(together.barrier_ns(), 0);
+        together.arrive(End::Lower, 900, None);
         assert_eq!(together.barrier_ns(), 100);
         assert_eq!([End::Lower, End::Upper].map(|end| together.own_ns(end, 100)), [5100, 170]);
         // Both have nothing to do for a while.
-        together.arrive(End::Lower, 4000);
-        together.arrive(End::Upper, 3000);
+        together.arrive(End::Lower, 4000, None);
+        together.arrive(End::Upper, 3000, None);
         assert_eq!(together.barrier_ns(), 3100);
     }
+
+    #[test]
+    fn a_frame_under_way_may_be_answered_when_it_arrives_whoever_comes_last() {
+        for order in [End::BOTH, [End::Upper, End::Lower]] {
+            let mut together = Together::new(100);
+            let [first, last] = order;
+            together.arrive(first, 5000, None);
+            together.arrive(last, 5000, Some(62));
+            assert_eq!(together.barrier_ns(), 162);
+        }
+    }
+
+    #[test]
+    fn who_is_given_something_to_do_at_the_barrier_may_send_at_once() {
+        let mut together = Together::new(100);
+        assert!(!together.wake(End::Lower), "it is not there");
+        together.arrive(End::Lower, 9000, None);
+        assert!(together.wake(End::Lower));
+        together.arrive(End::Upper, 9000, None);
+        assert_eq!(together.barrier_ns(), 100);
+    }
+
+    /// What a machine does when it comes to a barrier: how long it is quiet, and after which part of the way from the last barrier it
+    /// has sent a frame, if it has.
+    type Turn = (u64, Option<f64>);
 
     proptest! {
         #[test]
         fn no_frame_arrives_in_the_past_of_a_machine(
             delay_ns in 1u64..1000,
-            quiet in proptest::collection::vec((0u64..5000, 0u64..5000), 1..100),
+            turns in proptest::collection::vec(
+                ((0u64..5000, proptest::option::of(0.0..1.0f64)), (0u64..5000, proptest::option::of(0.0..1.0f64))),
+                1..100,
+            ),
+            is_upper_first in any::<bool>(),
         ) {
             let mut together = Together::new(delay_ns);
-            for (lower, upper) in quiet {
-                let now = together.barrier_ns();
-                together.arrive(End::Lower, now + lower);
-                together.arrive(End::Upper, now + upper);
-                // Whatever is sent from now on arrives at the earliest when both have come to the next barrier.
-                prop_assert!(now + lower.min(upper) + delay_ns >= together.barrier_ns());
-                prop_assert!(together.barrier_ns() > now);
+            let mut under_way: Vec<u64> = Vec::new();
+            // From when on a machine may have sent.
+            let mut from_ns = 0;
+            for (lower, upper) in turns {
+                let now_ns = together.barrier_ns();
+                let turns: [Turn; 2] = [lower, upper];
+                let ends = if is_upper_first { [End::Upper, End::Lower] } else { End::BOTH };
+                let mut may_send_ns = u64::MAX;
+                for end in ends {
+                    let (quiet_ns, sent) = turns[end.index()];
+                    if let Some(part) = sent {
+                        let at_ns = from_ns + ((now_ns - from_ns) as f64 * part) as u64 + delay_ns;
+                        prop_assert!(at_ns >= now_ns, "{} {}", at_ns, now_ns);
+                        under_way.push(at_ns);
+                    }
+                    may_send_ns = may_send_ns.min(now_ns + quiet_ns);
+                    together.arrive(end, now_ns + quiet_ns, under_way.iter().copied().min());
+                }
+                from_ns = under_way.iter().copied().min().unwrap_or(u64::MAX).min(may_send_ns).max(now_ns);
+                under_way.retain(|at_ns| *at_ns > together.barrier_ns());
+                prop_assert!(together.barrier_ns() > now_ns);
             }
         }
     }

@@ -33,11 +33,6 @@ impl Shared {
         Self { core: Mutex::new(core), connected: Condvar::new(), waiting: AtomicU32::new(0), stop }
     }
 
-    /// What ends the server.
-    pub fn stop_handle(&self) -> &StopHandle {
-        &self.stop
-    }
-
     /// The disk, for the thread that serves the guest.
     pub fn serve(&self) -> MutexGuard<'_, Core> {
         while self.waiting.load(Ordering::Acquire) > 0 {

@@ -9,11 +9,12 @@ pub mod request;
 mod stamping;
 mod store;
 
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use nestor_serving::{
-    Clock, Offer, ServingError, beside, listen, serve_control, serve_front_ends, serve_time,
+    Clock, Offer, ServingError, SocketFile, beside, listen, serve_control, serve_front_ends, serve_time,
 };
 use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
 
@@ -116,37 +117,44 @@ pub fn serve(options: ServeOptions) -> Result<(), ServeError> {
     if let Some(stamps) = &options.stamps {
         shared.manage().start_stamps(stamps)?;
     }
-    let result = std::thread::scope(|scope| {
-        if let Some((listener, _socket)) = &control {
-            let shared = &shared;
-            scope.spawn(move || serve_control(listener, shared.stop_handle(), shared));
-        }
-        if let Some((listener, _socket)) = &time {
-            let shared = &shared;
-            scope.spawn(move || {
-                serve_time(listener, shared.stop_handle(), |[now_ns]| {
-                    shared.run_until(now_ns).unwrap_or(NO_EVENT)
-                });
-            });
-        }
-        let offer =
-            Offer { device: "disk", socket: &options.socket, once: options.once, stop: &options.stop };
-        let connect = || {
-            Backend::new(Arc::clone(&shared)).map_err(ServingError::system("prepare a vhost-user connection"))
-        };
-        let result = serve_front_ends(&offer, listener, connect, || shared.manage().disconnect());
-        // Also for the threads that wait for the control socket or to shut a connection.
-        options.stop.stop();
-        result
-    });
+    let result = serve_until_stopped(&options, listener, &[control, time], &shared);
     let (log, stamps) = {
         let mut core = shared.manage();
         (core.take_log(), core.take_stamps())
     };
+    let closed = (close_log(log), close_stamps(stamps));
     result?;
-    close_log(log)?;
-    close_stamps(stamps)?;
+    closed.0?;
+    closed.1?;
     Ok(())
+}
+
+/// Serves the disk itself, its control socket and its time socket.
+fn serve_until_stopped(
+    options: &ServeOptions,
+    listener: UnixListener,
+    [control, time]: &[Option<(UnixListener, SocketFile)>; 2],
+    shared: &Arc<Shared>,
+) -> Result<(), ServingError> {
+    let stop = &options.stop;
+    std::thread::scope(|scope| {
+        if let Some((listener, _socket)) = control {
+            scope.spawn(move || serve_control(listener, stop, shared));
+        }
+        if let Some((listener, _socket)) = time {
+            scope.spawn(move || {
+                serve_time(listener, stop, |[now_ns]| shared.run_until(now_ns).unwrap_or(NO_EVENT));
+            });
+        }
+        let offer = Offer { device: "disk", socket: &options.socket, once: options.once, stop };
+        let connect = || {
+            Backend::new(Arc::clone(shared)).map_err(ServingError::system("prepare a vhost-user connection"))
+        };
+        let result = serve_front_ends(&offer, listener, connect, || shared.manage().disconnect());
+        // Also for the threads that wait for the control socket or to shut a connection.
+        stop.stop();
+        result
+    })
 }
 
 /// Finds the profile and checks that the region is on it.
