@@ -109,7 +109,7 @@ pub struct InterfaceAttachment {
     pub name: String,
     /// The socket of the link's end (vhost-user-net).
     pub socket: String,
-    /// Its address, `52:54:00:…`; the machine finds it by this.
+    /// Its hardware address, in lower case with colons; the machine finds it by this.
     pub mac: String,
 }
 

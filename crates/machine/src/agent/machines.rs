@@ -115,8 +115,23 @@ impl Agent {
             .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
     }
 
+    /// Writes the state of a machine into a file.
+    pub(super) fn keep_machine(&self, name: &str, path: &str, limit: Duration) -> Obeyed {
+        self.machine(name)?.keep_state(Path::new(path), limit).map(|()| Answer::Done)
+    }
+
+    /// Plugs a network interface into a machine.
+    pub(super) fn attach_interface(&self, name: &str, interface: &InterfaceAttachment) -> Obeyed {
+        self.with_interface(name, interface, |machine| machine.attach_interface(interface))
+    }
+
+    /// Unplugs it.
+    pub(super) fn detach_interface(&self, name: &str, interface: &InterfaceAttachment) -> Obeyed {
+        self.with_interface(name, interface, |machine| machine.detach_interface(interface))
+    }
+
     /// Does something with a network interface of a machine, and names both if that fails.
-    pub(super) fn with_interface(
+    fn with_interface(
         &self,
         name: &str,
         interface: &InterfaceAttachment,

@@ -69,7 +69,7 @@ impl Agent {
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::KeepMachine { machine, path, timeout_ms } => {
-                self.machine(&machine)?.keep_state(Path::new(&path), ms(timeout_ms)).map(|()| Answer::Done)
+                self.keep_machine(&machine, &path, ms(timeout_ms))
             }
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
@@ -79,22 +79,22 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.detach(&disk)),
-            Request::AttachInterface { machine, interface } => {
-                self.with_interface(&machine, &interface, |m| m.attach_interface(&interface))
-            }
-            Request::DetachInterface { machine, interface } => {
-                self.with_interface(&machine, &interface, |m| m.detach_interface(&interface))
-            }
+            Request::AttachInterface { machine, interface } => self.attach_interface(&machine, &interface),
+            Request::DetachInterface { machine, interface } => self.detach_interface(&machine, &interface),
             Request::JoinMachines { lower, upper, control } => self.join_machines(&lower, &upper, &control),
             Request::Pause { ms: time_ms } => pause(ms(time_ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),
             Request::MixRandom { data } => mix_random(&data),
-            Request::TakeDown => match self.take_down() {
-                problems if problems.is_empty() => Ok(Answer::Done),
-                problems => Err(problems.join("; ").into()),
-            },
+            Request::TakeDown => self.take_all_down(),
+        }
+    }
+
+    fn take_all_down(&self) -> Obeyed {
+        match self.take_down() {
+            problems if problems.is_empty() => Ok(Answer::Done),
+            problems => Err(problems.join("; ").into()),
         }
     }
 

@@ -5,6 +5,7 @@ mod arguments;
 mod disk;
 mod joining;
 mod kept_state;
+mod plugging;
 mod progress;
 mod qmp;
 mod running;

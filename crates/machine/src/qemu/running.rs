@@ -10,14 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
-use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
-use super::disk::DiskObjects;
 use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
+use super::plugging;
 use super::progress::{Progress, STANDSTILL_LIMIT};
-use super::qmp::{Qmp, QmpError, Reason};
+use super::qmp::Qmp;
 use super::version::GuestPaging;
 use super::virtual_time::{TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
@@ -26,7 +25,7 @@ use crate::hypervisor::RunningMachine;
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, MachineSpec, MachineTime};
+use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::ticks;
 use nestor_processor::ProcessorSpeed;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
@@ -229,28 +228,28 @@ impl QemuMachine {
 
 impl RunningMachine for QemuMachine {
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
-        if self.keeper.is_none() {
+        let Some(keeper) = &self.keeper else {
             return self.connection.request(request, limit);
-        }
+        };
         let mut progress = Progress::new(limit, self.speed);
-        self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
+        let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress));
+        // What the caller does next, to a disk for example, is to happen at a certain time of the machine's peer, too.
+        keeper.await_rest();
+        answer
     }
 
     fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let mut qmp = lock(&self.qmp);
-        or_undo(&mut qmp, |qmp, undo| attach_disk(qmp, disk, undo))
+        plugging::attach_disk(&mut qmp, disk)
     }
 
     fn attach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal> {
         let mut qmp = lock(&self.qmp);
-        or_undo(&mut qmp, |qmp, undo| attach_interface(qmp, interface, undo))
+        plugging::attach_interface(&mut qmp, interface)
     }
 
     fn detach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        let id = &interface.name;
-        detach_device(&self.qmp, &format!("{id}-device"), || self.let_time_pass())?;
-        remove_when_free(&self.qmp, "netdev_del", &json!({ "id": id }))?;
-        remove_when_free(&self.qmp, "chardev-remove", &json!({ "id": id }))
+        plugging::detach_interface(&self.qmp, interface, || self.let_time_pass())
     }
 
     fn time_keeper(&self) -> Option<&TimeKeeper> {
@@ -258,20 +257,7 @@ impl RunningMachine for QemuMachine {
     }
 
     fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
-        match &disk.backend {
-            DiskBackend::Server { .. } => {
-                detach_device(&self.qmp, &format!("{}-device", disk.serial), || self.let_time_pass())?;
-                remove_when_free(&self.qmp, "chardev-remove", &json!({ "id": disk.serial }))
-            }
-            DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
-                for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
-                    detach_device(&self.qmp, id, || self.let_time_pass())?;
-                }
-                nodes.iter().rev().try_for_each(|node| {
-                    remove_when_free(&self.qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
-                })
-            }
-        }
+        plugging::detach_disk(&self.qmp, disk, || self.let_time_pass())
     }
 
     fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), Refusal> {
@@ -404,96 +390,6 @@ fn connect_when_there(
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(e) => return Err(format!("the socket {} could not be opened: {e}", socket.display())),
-        }
-    }
-}
-
-/// Commands, with their arguments, that undo what was done.
-type Undo = Vec<(&'static str, Value)>;
-
-/// Takes steps, and undoes those that were taken if one fails.
-fn or_undo(
-    qmp: &mut Qmp,
-    steps: impl FnOnce(&mut Qmp, &mut Undo) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let mut undo = Undo::new();
-    let result = steps(qmp, &mut undo);
-    if result.is_err() {
-        for (command, arguments) in undo.into_iter().rev() {
-            let _ = qmp.execute(command, &arguments);
-        }
-    }
-    result
-}
-
-/// A connection to a server of devices.
-fn add_connection(qmp: &mut Qmp, id: &str, socket: &str, undo: &mut Undo) -> Result<(), Refusal> {
-    let address = json!({ "type": "unix", "data": { "path": socket } });
-    let backend = json!({ "type": "socket", "data": { "addr": address, "server": false } });
-    qmp.execute("chardev-add", &json!({ "id": id, "backend": backend }))?;
-    undo.push(("chardev-remove", json!({ "id": id })));
-    Ok(())
-}
-
-fn attach_interface(qmp: &mut Qmp, interface: &InterfaceAttachment, undo: &mut Undo) -> Result<(), Refusal> {
-    let InterfaceAttachment { name, socket, mac } = interface;
-    add_connection(qmp, name, socket, undo)?;
-    qmp.execute("netdev_add", &json!({ "type": "vhost-user", "id": name, "chardev": name }))?;
-    undo.push(("netdev_del", json!({ "id": name })));
-    qmp.execute("device_add", &arguments::network_interface(name, mac))?;
-    Ok(())
-}
-
-fn attach_disk(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> Result<(), Refusal> {
-    match &disk.backend {
-        DiskBackend::Server { socket, queues } => {
-            add_connection(qmp, &disk.serial, socket, undo)?;
-            qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
-        }
-        DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
-            for node in nodes {
-                qmp.execute("blockdev-add", node)?;
-                undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
-            }
-            for device in devices {
-                qmp.execute("device_add", device)?;
-                undo.push(("device_del", json!({ "id": device["id"] })));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Asks the machine repeatedly to release a device: a request that comes while the machine is still busy
-/// with the plugging is lost.
-fn detach_device(qmp: &Mutex<Qmp>, id: &str, let_time_pass: impl Fn()) -> Result<(), Refusal> {
-    for _ in 0..20 {
-        // Not held while time passes: what waits for the machine's progress asks the monitor for it.
-        let asked = lock(qmp).execute("device_del", &json!({ "id": id }));
-        match asked {
-            Ok(_) | Err(QmpError::Refused { reason: Reason::Unplugging, .. }) => {}
-            Err(QmpError::Refused { reason: Reason::NotFound, .. }) => return Ok(()),
-            Err(e) => return Err(e.into()),
-        }
-        let_time_pass();
-        let gone = |data: &Value| data["device"].as_str() == Some(id);
-        if lock(qmp).wait_event("DEVICE_DELETED", Duration::from_secs(1), gone).is_ok() {
-            return Ok(());
-        }
-    }
-    Err(Refusal::new(Cause::MachineSilent, format!("the guest did not release the device {id}")))
-}
-
-/// Removes what a device used; QEMU frees it a moment after the device is gone.
-fn remove_when_free(qmp: &Mutex<Qmp>, command: &str, arguments: &Value) -> Result<(), Refusal> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let asked = lock(qmp).execute(command, arguments);
-        match asked {
-            Err(QmpError::Refused { reason: Reason::InUse, .. }) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return Ok(result.map(|_| ())?),
         }
     }
 }

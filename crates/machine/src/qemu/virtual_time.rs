@@ -65,6 +65,11 @@ impl Stream {
         self.is_in_frame || self.unanswered > 0
     }
 
+    /// It is there, and nothing is to come from it.
+    fn can_come_to_rest(&self) -> bool {
+        self.control.is_some() && !self.is_busy()
+    }
+
     /// Whether it has all that was sent to it, or gets it before it goes on.
     fn has_its_requests(&self) -> bool {
         self.held_at.is_some() || self.given >= self.sent
@@ -86,7 +91,7 @@ impl Stream {
 struct Company {
     streams: Vec<Stream>,
     /// The link between the first and the second.
-    link: Option<ControlClient>,
+    link: Option<Arc<Mutex<ControlClient>>>,
 }
 
 impl Company {
@@ -205,7 +210,7 @@ impl TimeKeeper {
             control.join().map_err(io::Error::other)?;
             company.streams.append(&mut other.streams);
         }
-        company.link = Some(control);
+        company.link = Some(Arc::new(Mutex::new(control)));
         upper.index = 1;
         upper.company = Arc::clone(&lower.company);
         Ok(())
@@ -223,6 +228,39 @@ impl TimeKeeper {
             std::thread::sleep(LOOK);
         }
         Ok(())
+    }
+
+    /// Waits until neither this machine nor the one that it is joined to executes anything: one stands, and the other does, too, or waits
+    /// at the link's barrier. At once if one of them has something to do, or is gone.
+    pub fn await_rest(&self) {
+        loop {
+            let resting = self.with(|company, _| {
+                if company.streams.len() == 1
+                    || company.streams.iter().any(|stream| !stream.can_come_to_rest())
+                {
+                    return Some(None);
+                }
+                let on_its_way = company.streams.iter().position(|stream| !stream.stands());
+                let does_one_stand = company.streams.iter().any(Stream::stands);
+                match (on_its_way, &company.link) {
+                    (None, _) | (_, None) => Some(None),
+                    (Some(index), Some(link)) => {
+                        does_one_stand.then(|| Some((End::BOTH[index], Arc::clone(link))))
+                    }
+                }
+            });
+            let is_at_rest = match resting {
+                None => false,
+                Some(None) => true,
+                // Asked without the company's lock, which whoever hears that the machine stands needs. If the link's server is gone, so
+                // are the machines soon.
+                Some(Some((end, link))) => lock(&link).wake(end).unwrap_or(true),
+            };
+            if is_at_rest {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// What programs in the machine have marked since the last call. Every request is answered, so the machine stops
@@ -269,7 +307,13 @@ impl TimeKeeper {
                 _ => break,
             }
         }
-        self.change(|stream| stream.control = None);
+        // Nothing more comes from it, and the other must not wait for it.
+        self.change(|stream| {
+            stream.control = None;
+            stream.unanswered = 0;
+            stream.is_in_frame = false;
+            stream.given = stream.sent;
+        });
     }
 }
 
@@ -313,22 +357,7 @@ impl Watch for TimeKeeper {
     /// What comes for a linked machine has to come at a certain time: where it stands, or at the link's barrier, where it waits while the
     /// other one stands.
     fn about_to_ask(&self) {
-        loop {
-            let is_at_rest = self.with(|company, index| {
-                let is_running = company.streams.iter().any(Stream::is_busy);
-                if company.streams.len() == 1 || is_running || company.streams[index].stands() {
-                    return true;
-                }
-                let other_stands = company.streams.iter().any(Stream::stands);
-                let end = End::BOTH[index];
-                // If the link's server is gone, so are the machines soon.
-                other_stands && company.link.as_mut().is_none_or(|link| link.settle(end).is_ok())
-            });
-            if is_at_rest {
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
+        self.await_rest();
     }
 
     fn asked(&self, bytes: usize) {
@@ -378,160 +407,4 @@ impl<R: Read> Read for Watched<R> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connection::Connection;
-    use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
-
-    const HELLO: Hello =
-        Hello { missing_functions: 0, interrupt_slots: 1, counting: Counting::Possible, has_clock: true };
-    const LONG: Duration = Duration::from_secs(60);
-
-    /// The library's and the agent's ends of a machine's streams.
-    struct Inside {
-        control: UnixStream,
-        agent: UnixStream,
-        written: u64,
-        read: u64,
-    }
-
-    impl Inside {
-        /// Says something as the agent and lets time stand.
-        fn answer(&mut self, number: u64, body: Answer) {
-            self.written += write_frame(&mut self.agent, &Envelope { number, body }).unwrap() as u64;
-            self.stand();
-        }
-
-        fn stand(&mut self) {
-            let held = FromLibrary::Held {
-                now_ns: self.written,
-                written: self.written,
-                instructions: Some(Instructions::default()),
-            };
-            self.control.write_all(&held.encode()).unwrap();
-        }
-
-        /// Waits until time advances; returns the number of bytes for the agent at that moment.
-        fn gone_on(&mut self) -> u64 {
-            let mut bytes = [0; MESSAGE_BYTES];
-            self.control.read_exact(&mut bytes).unwrap();
-            match FromController::decode(&bytes).unwrap() {
-                FromController::Go { sent } => sent,
-                FromController::Stop => panic!("it was to go on"),
-            }
-        }
-
-        /// Reads a request as the agent; its number.
-        fn request(&mut self) -> u64 {
-            let envelope: Envelope<Request> = read_frame(&mut self.agent).unwrap();
-            self.read += write_frame(std::io::sink(), &envelope).unwrap() as u64;
-            envelope.number
-        }
-
-        fn stands(&mut self) -> bool {
-            self.control.set_nonblocking(true).unwrap();
-            let stands = self.control.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
-            self.control.set_nonblocking(false).unwrap();
-            stands
-        }
-    }
-
-    fn machine() -> (Connection, TimeKeeper, Inside) {
-        let (mut heard, mut control) = UnixStream::pair().unwrap();
-        control.write_all(&FromLibrary::Hello(HELLO).encode()).unwrap();
-        assert_eq!(greeting(&mut heard, Instant::now() + LONG).unwrap(), HELLO);
-        let keeper = TimeKeeper::new();
-        keeper.keep(heard, HELLO).unwrap();
-        let (ours, agent) = UnixStream::pair().unwrap();
-        let reader = Watched::new(ours.try_clone().unwrap(), keeper.clone());
-        let connection = Connection::watched(reader, ours, Arc::new(keeper.clone()));
-        (connection, keeper, Inside { control, agent, written: 0, read: 0 })
-    }
-
-    #[test]
-    fn time_stands_from_an_answer_to_the_next_request() {
-        let (connection, _keeper, mut inside) = machine();
-        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
-        connection.wait_hello(LONG).unwrap();
-        std::thread::scope(|scope| {
-            for round in 0..3 {
-                assert!(inside.stands(), "nothing was asked in round {round}");
-                let asked = scope.spawn(|| connection.request(Request::Facts, LONG));
-                let sent = inside.gone_on();
-                let number = inside.request();
-                assert_eq!(sent, inside.read, "time goes on with the whole request");
-                inside.answer(number, Answer::Done);
-                assert!(matches!(asked.join().unwrap(), Ok(Answer::Done)));
-            }
-        });
-    }
-
-    #[test]
-    fn time_goes_on_in_the_middle_of_an_answer_and_while_another_is_owed() {
-        let (connection, _keeper, mut inside) = machine();
-        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
-        connection.wait_hello(LONG).unwrap();
-        std::thread::scope(|scope| {
-            let first = scope.spawn(|| connection.request(Request::Facts, LONG));
-            inside.gone_on();
-            let first_number = inside.request();
-            let second = scope.spawn(|| connection.request(Request::Facts, LONG));
-            let second_number = inside.request();
-            inside.answer(second_number, Answer::Done);
-            assert_eq!(inside.gone_on(), inside.read, "the first is not answered");
-            assert!(matches!(second.join().unwrap(), Ok(Answer::Done)));
-            let mut frame = Vec::new();
-            write_frame(&mut frame, &Envelope { number: first_number, body: Answer::Done }).unwrap();
-            for piece in [&frame[..2], &frame[2..7]] {
-                inside.agent.write_all(piece).unwrap();
-                inside.written += piece.len() as u64;
-                inside.stand();
-                assert_eq!(inside.gone_on(), inside.read, "half an answer is none");
-            }
-            inside.agent.write_all(&frame[7..]).unwrap();
-            inside.written += frame.len() as u64 - 7;
-            inside.stand();
-            assert!(matches!(first.join().unwrap(), Ok(Answer::Done)));
-            assert!(inside.stands());
-        });
-    }
-
-    #[test]
-    fn a_machine_is_stopped_when_all_that_was_asked_is_answered() {
-        let (connection, keeper, mut inside) = machine();
-        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
-        connection.wait_hello(LONG).unwrap();
-        std::thread::scope(|scope| {
-            let asked = scope.spawn(|| connection.request(Request::Facts, LONG));
-            inside.gone_on();
-            let number = inside.request();
-            keeper.stop();
-            inside.answer(number, Answer::Done);
-            assert!(matches!(asked.join().unwrap(), Ok(Answer::Done)));
-        });
-        let mut bytes = [0; MESSAGE_BYTES];
-        inside.control.read_exact(&mut bytes).unwrap();
-        assert_eq!(FromController::decode(&bytes), Some(FromController::Stop));
-    }
-
-    #[test]
-    fn marks_that_came_before_an_answer_are_there_when_they_are_asked_for() {
-        let (connection, keeper, mut inside) = machine();
-        for host_user in [7, 9] {
-            let marked = FromLibrary::Marked(Instructions { host_user, ..Instructions::default() });
-            inside.control.write_all(&marked.encode()).unwrap();
-        }
-        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
-        connection.wait_hello(LONG).unwrap();
-        let taken = keeper.take_instructions(Instant::now() + LONG);
-        assert_eq!(taken.why_not, None);
-        assert_eq!(taken.marks.iter().map(|mark| mark.host_user).collect::<Vec<_>>(), [7, 9]);
-        assert_eq!(keeper.take_instructions(Instant::now()).marks, [], "they are taken once");
-    }
-
-    #[test]
-    fn the_library_is_written_as_it_is_carried() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(fs::read(write_library(folder.path()).unwrap()).unwrap(), LIBRARY);
-    }
-}
+mod tests;

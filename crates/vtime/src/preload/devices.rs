@@ -156,6 +156,13 @@ impl Device {
         self.talk.lock().is_ok_and(|talk| talk.is_some())
     }
 
+    /// It has answered, or is gone.
+    fn is_no_longer_awaited(&self) {
+        let this = ptr::from_ref(self).cast_mut();
+        // Another link may be awaited.
+        let _ = AWAITED.compare_exchange(this, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Whether it has answered, or is gone. Waits a moment for that.
     fn has_answered(&self) -> bool {
         let stream = self.talk.lock().ok().and_then(|talk| Some(talk.as_ref()?.stream.as_raw_fd()));
@@ -171,7 +178,10 @@ impl Device {
         let Some(open) = talk.as_mut() else { return };
         let now_ns = qemu.now_ns();
         let next_ns = match open.ask(self.kind, qemu, now_ns) {
-            Ok(Some(next_ns)) => next_ns.max(now_ns + 1),
+            Ok(Some(next_ns)) => {
+                self.is_no_longer_awaited();
+                next_ns.max(now_ns + 1)
+            }
             Ok(None) => {
                 AWAITED.store(ptr::from_ref(self).cast_mut(), Ordering::Release);
                 // SAFETY: the device is never freed, and `ask_again` expects one.
@@ -183,7 +193,7 @@ impl Device {
             }
             Err(_) => {
                 *talk = None;
-                AWAITED.store(ptr::null_mut(), Ordering::Release);
+                self.is_no_longer_awaited();
                 NO_EVENT
             }
         };
@@ -209,11 +219,8 @@ impl Talk {
             }
             self.is_told = true;
         }
-        if kind == Kind::Link {
-            if !system::is_readable_within(self.stream.as_raw_fd(), PATIENCE_MS) {
-                return Ok(None);
-            }
-            AWAITED.store(ptr::null_mut(), Ordering::Release);
+        if kind == Kind::Link && !system::is_readable_within(self.stream.as_raw_fd(), PATIENCE_MS) {
+            return Ok(None);
         }
         let mut next = [0; 8];
         self.stream.read_exact(&mut next)?;

@@ -47,20 +47,25 @@ pub fn before_unlock() {
 }
 
 /// The processor's thread, which has counted, stands for as long as this lives.
-pub struct Standing(());
+///
+/// It may stand for two reasons at once; the outer one ends last.
+pub struct Standing {
+    is_outer: bool,
+}
 
 impl Standing {
     pub fn begin() -> Self {
         set(true);
-        STANDS.store(true, Ordering::Relaxed);
-        Self(())
+        Self { is_outer: !STANDS.swap(true, Ordering::Relaxed) }
     }
 }
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        STANDS.store(false, Ordering::Relaxed);
-        set(false);
+        if self.is_outer {
+            STANDS.store(false, Ordering::Relaxed);
+            set(false);
+        }
     }
 }
 
