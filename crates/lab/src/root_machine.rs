@@ -113,6 +113,10 @@ impl Lab {
             self.stop_host();
         } else {
             self.stop_guests(root);
+            // It may not have come so far as to stand.
+            if let Some(served) = self.roots.remove(&root) {
+                served.stop();
+            }
         }
     }
 }

@@ -22,12 +22,12 @@ pub struct Anatomy<'a> {
 impl<'a> Anatomy<'a> {
     /// The file system that the application uses.
     pub fn guest_file_system(&self) -> Option<&'a Layer> {
-        first(self.above, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+        first(self.above, is_file_system)
     }
 
     /// The file system that holds the virtual machine's image.
     pub fn host_file_system(&self) -> Option<&'a Layer> {
-        first(self.disk?, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+        first(self.disk?, is_file_system)
     }
 
     /// The image that is the virtual machine's disk.
@@ -48,6 +48,11 @@ impl<'a> Anatomy<'a> {
 fn without_machine(medium: &Layer) -> String {
     let options = medium.written_options().filter(|(name, _)| *name != HOST_MEMORY_OPTION);
     options.fold(medium.name().to_owned(), |text, (_, option)| format!("{text}:{option}"))
+}
+
+/// Whether a layer is mounted where it is.
+fn is_file_system(layer: &LayerDefinition) -> bool {
+    matches!(layer, LayerDefinition::FileSystem(_) | LayerDefinition::NetworkFileSystem)
 }
 
 fn first(layers: &[Layer], is: impl Fn(&LayerDefinition) -> bool) -> Option<&Layer> {
@@ -159,14 +164,17 @@ mod tests {
         let others: Vec<&str> = parts.others().map(crate::Layer::name).collect();
         assert_eq!(others, ["kvm", "raw", "xfs"]);
         let on_a_server = stack("ext4/kvm/raw/nfs/link/jfs/hdd");
-        assert_eq!(on_a_server.anatomy().host_file_system().map(crate::Layer::name), Some("jfs"));
+        assert_eq!(on_a_server.anatomy().host_file_system().map(crate::Layer::name), Some("nfs"));
+        let mounted = stack("nfs/link/ext4/hdd");
+        assert_eq!(mounted.anatomy().guest_file_system().map(crate::Layer::name), Some("nfs"));
     }
 
     #[test]
     fn a_guest_that_mounts_a_directory_itself_has_no_disk_to_replace() {
         let mounts = stack("nfs/kvm/link/ext2/loop/raw/xfs/hdd");
         let parts = mounts.anatomy();
-        assert_eq!((parts.image(), parts.host_file_system(), parts.guest_file_system()), (None, None, None));
+        assert_eq!((parts.image(), parts.host_file_system()), (None, None));
+        assert_eq!(parts.guest_file_system().map(crate::Layer::name), Some("nfs"));
         assert_eq!((mounts.on_raw_disk(), mounts.native()), (mounts.clone(), mounts));
         let said_of_the_server = stack("ext4/kvm:host-memory=2G/raw/nfs/link/xfs/hdd:at=1G:host-memory=4G");
         assert_eq!(said_of_the_server.on_raw_disk().to_string(), "ext4/kvm:host-memory=2G/hdd:at=1G");

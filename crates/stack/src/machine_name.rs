@@ -90,6 +90,11 @@ impl MachineName {
     /// The outermost machine of a stack.
     pub const HOST: Self = Self::Of(MachineLabel::Host);
 
+    /// Whether it is a machine at the upper end of a link.
+    pub const fn is_client(&self) -> bool {
+        matches!(self, Self::Of(MachineLabel::Client(_)))
+    }
+
     /// The words in which results and files of requests keep it. They are those of every version, whatever tables call it.
     pub fn stored(&self) -> String {
         match self {

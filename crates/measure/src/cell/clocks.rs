@@ -1,9 +1,12 @@
 //! The clocks of a stack's machines beside the one that they share: the emulated host's virtual time, in which its disks
 //! live too.
 
+use std::collections::BTreeMap;
+
 use nestor_correlate::{SharedClock, SharedReading};
-use nestor_lab::{BuiltMachine, BuiltStack};
+use nestor_lab::BuiltStack;
 use nestor_machine::Machine;
+use nestor_stack::{MachineIndex, Relation};
 
 /// Readings at the beginning, outermost first.
 pub(super) struct ClockWatch(Vec<Option<Watched>>);
@@ -27,20 +30,25 @@ impl ClockWatch {
         if !built.time.is_virtual() {
             return Self::none();
         }
-        let mut offset = Some(0);
-        let mut outer: Option<&BuiltMachine> = None;
+        let mut offsets: BTreeMap<MachineIndex, Option<i64>> = BTreeMap::new();
         let mut watched = Vec::new();
-        for place in built.machines.iter() {
+        for (index, place) in built.machines.indexed() {
             // An unknown clock, and the clocks inside its machine, are inferred from requests, as in real time.
-            if let Some(outer) = outer {
-                let added = place.machine.name().and_then(|name| outer.machine.tick_offset(name).ok());
-                offset = offset.zip(added).and_then(|(offset, added): (i64, i64)| offset.checked_add(added));
-            }
+            let offset = match built.machines.relation(index) {
+                Some(Relation::Outermost) => Some(0),
+                Some(Relation::Inside(outer)) => {
+                    let added = || built.machines[outer].machine.tick_offset(place.machine.name()?).ok();
+                    let outer = offsets.get(&outer).copied().flatten();
+                    outer.and_then(|offset| offset.checked_add(added()?))
+                }
+                // Its counter has begun by itself.
+                Some(Relation::Beside(_)) | None => None,
+            };
+            offsets.insert(index, offset);
             watched.push(offset.and_then(|offset| {
                 let first = read(&place.machine, offset)?;
                 Some(Watched { machine: place.machine.clone(), offset, first })
             }));
-            outer = Some(place);
         }
         Self(watched)
     }

@@ -134,7 +134,11 @@ type Layouts = BTreeMap<LayerIndex, String>;
 
 fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
     let mut layouts = Layouts::new();
-    for file_system in &built.file_systems {
+    // A network file system has no device here whose structures could be read.
+    let is_local = |f: &&BuiltFileSystem| {
+        matches!(built.stack.layer(f.layer).definition(), LayerDefinition::FileSystem(_))
+    };
+    for file_system in built.file_systems.iter().filter(is_local) {
         let place = &built.machines[file_system.machine];
         let output = format!("{}/layout-{}", place.facts.work_directory, file_system.layer.position());
         let mut argv: Vec<&str> = vec!["{nestor}", "trace", "layout", "--device", &file_system.device];

@@ -59,10 +59,15 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         Some(Place::Ssh(host)) => format!("on {host}"),
         None => format!("on {}", environment.ground),
     };
-    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator.is_emulation());
+    // A client is beside the host and emulated as that is.
+    let mut guests = environment.machines.iter().skip(1).filter(|m| !m.label.is_client());
+    let emulated_guest = guests.find(|m| m.accelerator.is_emulation());
     let mut sentences = vec![match (host.accelerator, modelled) {
         (Accelerator::Tcg, Some(speed)) => {
             let repeats = match emulated_guest {
+                None if environment.machines.iter().any(|m| m.label.is_client()) => {
+                    "numbers over a link do not repeat to the last bit yet"
+                }
                 None => "numbers repeat to the last bit",
                 Some(_) => "numbers of guests on an emulated CPU (tcg) do not always repeat to the last bit",
             };

@@ -161,6 +161,8 @@ impl Machines {
             let accelerator: Option<Accelerator> = accelerator.parse().ok();
             match MachineName::from(label) {
                 MachineName::HOST => machines.host = accelerator,
+                // It is beside the host and emulated as that is.
+                name if name.is_client() => {}
                 _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),
             }
         }

@@ -31,9 +31,9 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
         },
         OptionSpec {
             name: "queue",
-            summary: "how many bytes of frames wait at each end at most; a frame that finds no room is lost",
+            summary: "how many bytes an interface takes ahead of the wire; what more the machine sends waits in its memory",
             kind: OptionKind::Size { min: Bytes::kib(2), max: Bytes::mib(64), rule: SizeRule::MultipleOf(1) },
-            // What a port has of the memory that the ports of a switch share: some MiB for 24 to 48 ports.
+            // The rings of network cards have some hundred frames.
             default: Some("256k"),
         },
         OptionSpec {
@@ -89,7 +89,7 @@ impl Layer {
     }
 }
 
-/// Through a queue without room for the largest frame, no such frame ever comes.
+/// An interface takes whole frames.
 fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.link() else { return Ok(()) };
     let frame = Bytes(u64::from(options.mtu) + FRAME_BYTES);
