@@ -19,7 +19,7 @@ pub enum LinkCommand {
     #[command(
         after_help = "Example:\n  nestor link serve --lower /run/a.sock --upper /run/b.sock --rate 1gbit --delay 100us &\n  \
         qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
-        -chardev socket,id=n,path=/run/a.sock -netdev vhost-user,id=n,chardev=n -device virtio-net-pci,netdev=n …"
+        -chardev socket,id=n,path=/run/a.sock -netdev vhost-user,id=n,chardev=n -device virtio-net-pci,netdev=n,vectors=0 …"
     )]
     Serve(LinkServeArguments),
     /// Control a served link
