@@ -30,6 +30,7 @@ mod scattered;
 mod seed;
 mod served_disk;
 mod served_link;
+mod server_process;
 mod standing;
 mod time_limits;
 mod tuning;

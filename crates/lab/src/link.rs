@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::built::UndoStep;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
-use crate::root_machine::RootMachine;
+use crate::root_machine::{RootMachine, root_name};
 use crate::served_link::ServedLink;
 use crate::{BuildError, Lab, memory};
 
@@ -79,9 +79,7 @@ impl Lab {
         let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
         let (control, interfaces) = (link.control(), End::BOTH.map(|end| link.interface(end)));
         self.links.push(link);
-        let names =
-            ends.map(|on| self.machines.get(on).and_then(|m| Some(m.booted.as_ref()?.spec.name.clone())));
-        let names = names.map(Option::unwrap_or_default);
+        let names = ends.map(root_name);
         let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
         for ((on, interface), (name, own)) in
             ends.into_iter().zip(interfaces).zip(names.iter().zip([&server_address, &client_address]))

@@ -6,6 +6,7 @@ use nestor_machine::{KvmTrial, LAB_HYPERVISOR, MachineSpec, MachineTime};
 use nestor_stack::{Accelerator, MachineIndex, Relation, Stack};
 
 use crate::accelerators::machine_identity;
+use crate::lab::LabFiles;
 use crate::lab_problem::LabProblem;
 use crate::served_disk::ServedRoot;
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
@@ -30,10 +31,15 @@ impl RootMachine {
 
     /// Its name on the ground.
     pub(crate) fn name(self) -> String {
-        match self.index.position() {
-            0 => "host".to_owned(),
-            position => format!("beside-{position}"),
-        }
+        root_name(self.index)
+    }
+}
+
+/// The name on the ground of the root machine at a position.
+pub(crate) fn root_name(index: MachineIndex) -> String {
+    match index.position() {
+        0 => "host".to_owned(),
+        position => format!("beside-{position}"),
     }
 }
 
@@ -58,7 +64,8 @@ impl Lab {
             let served = ServedRoot::start(self.ground(), &directory, &files.root)?;
             self.roots.insert(root.index, served);
         }
-        let spec = self.root_spec(root, memory_bytes, kept_state, &files.root)?;
+        let remembered = self.memory.recall(&identity);
+        let spec = self.root_spec(root, memory_bytes, kept_state, files, remembered);
         let label = stack.machines()[root.index].label;
         if spec.kept_state.is_none() {
             (self.progress)(&format!("booting the emulated {label}"));
@@ -71,27 +78,27 @@ impl Lab {
         Ok(())
     }
 
+    /// `remembered`: what executes instructions here, if that was found in real time.
     fn root_spec(
-        &mut self,
+        &self,
         root: RootMachine,
         memory_bytes: u64,
         kept_state: Option<String>,
-        root_file: &str,
-    ) -> Result<MachineSpec, BuildError> {
-        let files = self.ground_files()?;
-        let identity = machine_identity(&self.ground_facts, &files.hash);
+        files: LabFiles,
+        remembered: Option<Accelerator>,
+    ) -> MachineSpec {
         let is_virtual = self.place.is_in_virtual_time();
         // A kept machine serves every seed, so no seed may influence it.
         let seed = if kept_state.is_some() { self.seed.processor(root.index) } else { SEED_OF_KEPT };
-        Ok(MachineSpec {
+        MachineSpec {
             name: root.name(),
             memory_bytes,
             cpus: ROOT_CPUS.min(self.ground_facts.cpus.max(1)),
             hypervisor: LAB_HYPERVISOR,
-            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
+            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
-            root: root_file.to_owned(),
+            root: files.root,
             served_root: self.roots.get(&root.index).map(|root| root.socket.clone()),
             kept_state,
             time: match self.place.modelled_processor() {
@@ -104,7 +111,7 @@ impl Lab {
             kvm_trial: KvmTrial::Probe,
             probe_timeout_ms: probe_limit_ms(0),
             boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
-        })
+        }
     }
 
     /// Ends a root machine with everything in it and all that is joined to it.
