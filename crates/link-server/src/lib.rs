@@ -64,34 +64,31 @@ pub enum LinkTime {
 /// The sockets cannot be made; then nothing is left behind.
 pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
     let stop = &options.stop;
-    let ends = options.sockets.each_ref().map(|socket| listen(socket));
-    let [lower, upper] = ends;
-    let listeners = [lower?, upper?];
-    let [lower, upper] = options.sockets.each_ref().map(|socket| listen(&beside(socket, BEHIND_RELAY)));
-    let behind = [lower?, upper?];
+    let listen_beside = |suffix| {
+        let [lower, upper] = options.sockets.each_ref().map(|socket| listen(&beside(socket, suffix)));
+        Ok::<_, ServingError>([lower?, upper?])
+    };
+    let listeners = listen_beside("")?;
+    let behind = listen_beside(BEHIND_RELAY)?;
     let control = options.control.as_deref().map(listen).transpose()?;
-    let times = options.sockets.each_ref().map(|socket| match options.time {
-        LinkTime::Real => Ok(None),
-        LinkTime::Virtual => listen(&beside(socket, LINK_TIME_SUFFIX)).map(Some),
-    });
-    let [lower, upper] = times;
-    let times = [lower?, upper?];
+    let times = match options.time {
+        LinkTime::Real => None,
+        LinkTime::Virtual => Some(listen_beside(LINK_TIME_SUFFIX)?),
+    };
     let shared = Arc::new(Shared::new(options)?);
     std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
             scope.spawn(move || serve_control(listener, stop, shared));
         }
-        for (end, time) in End::BOTH.into_iter().zip(&times) {
-            if let Some((listener, _socket)) = time {
-                let shared = &shared;
-                scope.spawn(move || {
-                    serve_time(listener, stop, |[now_ns, quiet_until_ns]| {
-                        shared.run_until(end, now_ns, quiet_until_ns).unwrap_or(NO_EVENT)
-                    });
-                    shared.disconnect(end);
+        for (end, (listener, _socket)) in End::BOTH.into_iter().zip(times.iter().flatten()) {
+            let shared = &shared;
+            scope.spawn(move || {
+                serve_time(listener, stop, |[now_ns, quiet_until_ns]| {
+                    shared.run_until(end, now_ns, quiet_until_ns).unwrap_or(NO_EVENT)
                 });
-            }
+                shared.disconnect(end);
+            });
         }
         for ((listener, _socket), (_, inner)) in listeners.iter().zip(&behind) {
             let inner = inner.path().to_owned();

@@ -132,8 +132,13 @@ impl Port {
         .unwrap_or(false)
     }
 
-    /// Takes the next frame that the guest has to send.
-    pub fn take_frame(&mut self) -> Option<Frame> {
+    /// The next frame that the guest has to send. If it has none, it is asked to notify the link of what it will have.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        // A guest may say that it has frames and have none.
+        self.take_frame().or_else(|| self.has_frames().then(|| self.take_frame()).flatten())
+    }
+
+    fn take_frame(&mut self) -> Option<Frame> {
         let mut refused = 0;
         let taken = self.with_queue(TRANSMIT, |state, memory| {
             loop {

@@ -184,18 +184,18 @@ impl Link {
         let mut any = false;
         self.ports[sender].room_ns = loop {
             let room_ns = self.directions[sender].room_at_ns(now_ns);
-            let has_frames = self.ports[sender].has_frames();
-            if room_ns > now_ns || !has_frames {
-                break has_frames.then_some(room_ns);
+            if room_ns > now_ns {
+                break self.ports[sender].has_frames().then_some(room_ns);
             }
-            // A guest may say that it has frames and have none.
-            let Some(frame) = self.ports[sender].take_frame() else { break None };
+            let Some(frame) = self.ports[sender].next_frame() else { break None };
             any = true;
+            let (mut pieces, mut bytes) = (0, 0);
+            let on_the_wire =
+                frame.on_the_wire().inspect(|piece| (pieces, bytes) = (pieces + 1, bytes + piece));
+            let fate = self.directions[sender].send(now_ns, on_the_wire);
             let sent = &mut self.sent[sender];
-            let mut pieces = 0;
-            let fate = self.directions[sender].send(now_ns, frame.on_the_wire().inspect(|_| pieces += 1));
             sent.frames += pieces;
-            sent.bytes += frame.on_the_wire().sum::<u64>();
+            sent.bytes += bytes;
             match fate {
                 Fate::Arrives { at_ns, .. } => self.ports[receiver].expect(at_ns, frame),
                 Fate::Lost { .. } => sent.lost += pieces,
@@ -209,7 +209,7 @@ impl Link {
     /// Takes what an end sends while nothing is at the other.
     fn take_in_vain(&mut self, end: End) {
         let port = &mut self.ports[end.index()];
-        while port.has_frames() && port.take_frame().is_some() {
+        while port.next_frame().is_some() {
             port.refused += 1;
         }
         port.notify_sender();
