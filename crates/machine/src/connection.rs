@@ -20,8 +20,6 @@ pub enum NoAnswer {
 
 /// Hears of requests and answers as they pass.
 pub trait Watch: Send + Sync {
-    /// A request is about to be sent.
-    fn about_to_ask(&self);
     /// A request of this many bytes was sent.
     fn asked(&self, bytes: usize);
     /// A whole answer was read, or the agent's greeting.
@@ -30,7 +28,6 @@ pub trait Watch: Send + Sync {
 
 /// Watches nothing.
 impl Watch for () {
-    fn about_to_ask(&self) {}
     fn asked(&self, _bytes: usize) {}
     fn answered(&self) {}
 }
@@ -133,15 +130,12 @@ impl Connection {
             shared.waiting.insert(number, sender);
             number
         };
-        let mut writer = lock(&self.writer);
-        self.watch.about_to_ask();
-        let written = match &mut *writer {
+        let written = match &mut *lock(&self.writer) {
             Some(writer) => write_frame(writer, &Envelope { number, body: request })
                 .map(|bytes| self.watch.asked(bytes))
                 .map_err(|e| e.to_string()),
             None => Err("the connection was closed".to_owned()),
         };
-        drop(writer);
         if let Err(reason) = written {
             let mut shared = lock(&self.shared);
             shared.waiting.remove(&number);

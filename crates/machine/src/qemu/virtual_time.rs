@@ -231,7 +231,7 @@ impl TimeKeeper {
     }
 
     /// Waits until neither this machine nor the one that it is joined to executes anything: one stands, and the other does, too, or waits
-    /// at the link's barrier. At once if one of them has something to do, or is gone.
+    /// at the link's barrier. What comes for either then comes at a certain time. At once if one of them has something to do, or is gone.
     pub fn await_rest(&self) {
         loop {
             let resting = self.with(|company, _| {
@@ -354,12 +354,6 @@ fn receive(control: &mut UnixStream) -> io::Result<Option<FromLibrary>> {
 }
 
 impl Watch for TimeKeeper {
-    /// What comes for a linked machine has to come at a certain time: where it stands, or at the link's barrier, where it waits while the
-    /// other one stands.
-    fn about_to_ask(&self) {
-        self.await_rest();
-    }
-
     fn asked(&self, bytes: usize) {
         self.change(|stream| {
             stream.sent += bytes as u64;
