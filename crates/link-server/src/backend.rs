@@ -18,6 +18,7 @@ use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RIN
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
+use crate::port::Queue;
 use crate::shared::Shared;
 
 /// One for each direction.
@@ -103,7 +104,7 @@ impl VhostUserBackend for Backend {
 
     fn handle_event(
         &self,
-        _event: u16,
+        event: u16,
         _events: EventSet,
         vrings: &[Vring],
         _thread_id: usize,
@@ -111,7 +112,7 @@ impl VhostUserBackend for Backend {
         self.shared.with_port(self.end, |port| port.set_vrings(vrings));
         // In virtual time, the message with the time carries the notification too.
         if !self.shared.is_told() {
-            self.shared.run(self.end);
+            self.shared.run(self.end, Queue::at(event.into()));
         }
         Ok(())
     }

@@ -14,8 +14,7 @@ use crate::shared::Shared;
 pub enum LinkRequest {
     /// Join two machines in virtual time, which both stand: from now on they have a common time, and what they send arrives.
     Join,
-    /// Say whether an end's machine waits at the barrier for the other, which stands, or they are not joined. It is about to be given
-    /// something to do there.
+    /// Say whether an end's machine waits for the other, which stands, or they are not joined. It is about to be given something to do.
     Wake {
         /// Which end.
         end: End,
@@ -34,10 +33,10 @@ pub enum LinkResponse {
     Done,
     /// What was done so far.
     Statistics(LinkStatistics),
-    /// Whether a machine is at the barrier.
+    /// Whether a machine waits for the other.
     Waits {
-        /// Whether it is.
-        is_there: bool,
+        /// Whether it does.
+        waits: bool,
     },
     /// It could not be done.
     Failed {
@@ -82,7 +81,7 @@ impl Controlled for Shared {
                 Ok(()) => LinkResponse::Done,
                 Err(reason) => LinkResponse::Failed { reason: reason.to_owned() },
             },
-            LinkRequest::Wake { end } => LinkResponse::Waits { is_there: self.wake(*end) },
+            LinkRequest::Wake { end } => LinkResponse::Waits { waits: self.wake(*end) },
             LinkRequest::Statistics => LinkResponse::Statistics(self.statistics()),
             LinkRequest::Quit => LinkResponse::Done,
         }
@@ -126,13 +125,13 @@ impl ControlClient {
         self.expect_done(&LinkRequest::Join)
     }
 
-    /// Whether an end's machine waits at the barrier for the other, which stands. It is about to be given something to do there.
+    /// Whether an end's machine waits for the other, which stands. It is about to be given something to do.
     ///
     /// # Errors
     /// See [`Self::request`]; or the server refuses.
     pub fn wake(&mut self, end: End) -> Result<bool, ServingError> {
         match self.request(&LinkRequest::Wake { end })? {
-            LinkResponse::Waits { is_there } => Ok(is_there),
+            LinkResponse::Waits { waits } => Ok(waits),
             other => Err(self.0.refused(format!("an unexpected answer: {other:?}"))),
         }
     }

@@ -24,6 +24,7 @@ use nestor_vtime::protocol::{LINK_TIME_SUFFIX, NO_EVENT};
 
 use backend::Backend;
 pub use control::ControlClient;
+use port::Queue;
 use relay::relay;
 use shared::Shared;
 
@@ -84,8 +85,8 @@ pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
         for (end, (listener, _socket)) in End::BOTH.into_iter().zip(times.iter().flatten()) {
             let shared = &shared;
             scope.spawn(move || {
-                serve_time(listener, stop, |[now_ns, quiet_until_ns]| {
-                    shared.run_until(end, now_ns, quiet_until_ns).unwrap_or(NO_EVENT)
+                serve_time(listener, stop, |[now_ns, quiet_until_ns, notified]| {
+                    shared.run_until(end, [now_ns, quiet_until_ns], Queue::at(notified)).unwrap_or(NO_EVENT)
                 });
                 shared.disconnect(end);
             });

@@ -8,15 +8,26 @@ use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
     VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6, VIRTIO_NET_F_MRG_RXBUF,
 };
-use virtio_queue::{Queue, QueueT};
+use virtio_queue::QueueT;
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace};
 
 use crate::frame::{Frame, LONGEST_BYTES};
 
-/// The queue in which the guest has buffers for what arrives (virtio 1.2, 5.1.2).
-const RECEIVE: usize = 0;
-/// The queue in which the guest sends.
-const TRANSMIT: usize = 1;
+/// The queues of an interface (virtio 1.2, 5.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// In which the guest has buffers for what arrives.
+    Receive = 0,
+    /// In which the guest sends.
+    Transmit = 1,
+}
+
+impl Queue {
+    /// The queue at an index; `None` if an interface has none there.
+    pub fn at(index: u64) -> Option<Self> {
+        [Self::Receive, Self::Transmit].into_iter().find(|queue| *queue as u64 == index)
+    }
+}
 
 /// Frames that are under way to an end at most: those of ten seconds at 10 Gbit/s would take as many GB. What more comes is refused.
 const MOST_ARRIVING: usize = 1 << 16;
@@ -125,7 +136,7 @@ impl Port {
 
     /// Whether the guest has more to send. Asks it to notify the link of what it will have.
     pub fn has_frames(&mut self) -> bool {
-        self.with_queue(TRANSMIT, |state, memory| {
+        self.with_queue(Queue::Transmit, |state, memory| {
             let asked = state.enable_notification().unwrap_or(false);
             asked || available(state.get_queue(), memory) > 0
         })
@@ -140,7 +151,7 @@ impl Port {
 
     fn take_frame(&mut self) -> Option<Frame> {
         let mut refused = 0;
-        let taken = self.with_queue(TRANSMIT, |state, memory| {
+        let taken = self.with_queue(Queue::Transmit, |state, memory| {
             loop {
                 let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
                 let head = chain.head_index();
@@ -161,13 +172,17 @@ impl Port {
 
     /// Tells the guest that what it sent was taken, if it wants to know.
     pub fn notify_sender(&mut self) {
-        self.with_queue(TRANSMIT, |state, _| notify(state));
+        self.with_queue(Queue::Transmit, |state, _| notify(state));
     }
 
-    /// Gives the guest everything that has arrived by then, as far as it has buffers.
-    pub fn deliver(&mut self, now_ns: u64) {
-        let mut any = false;
+    /// The guest has put buffers into its queue, and says so because it was asked to.
+    pub fn has_buffers(&mut self) {
         self.is_starved = false;
+    }
+
+    /// Gives the guest everything that has arrived by then, as far as it has buffers. Whether it was given anything.
+    pub fn deliver(&mut self, now_ns: u64) -> bool {
+        let mut any = false;
         while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(mut next) = self.arriving.pop_front() else { break };
             match self.give(&mut next.frame) {
@@ -180,8 +195,9 @@ impl Port {
             }
         }
         if any {
-            self.with_queue(RECEIVE, |state, _| notify(state));
+            self.with_queue(Queue::Receive, |state, _| notify(state));
         }
+        any
     }
 
     /// Gives the guest one frame.
@@ -194,7 +210,7 @@ impl Port {
             return Given::Never;
         }
         let is_merged = can(VIRTIO_NET_F_MRG_RXBUF);
-        let given = self.with_queue(RECEIVE, |state, memory| {
+        let given = self.with_queue(Queue::Receive, |state, memory| {
             let begin = state.get_queue().next_avail();
             let mut found = chains_for(state, memory, frame.queue_bytes(), is_merged);
             if let Err(Given::Later) = found {
@@ -232,11 +248,11 @@ impl Port {
     /// Does something with a queue that the guest has enabled.
     fn with_queue<T>(
         &self,
-        queue: usize,
+        queue: Queue,
         act: impl FnOnce(&mut VringState<Memory>, &GuestMemory) -> T,
     ) -> Option<T> {
         let memory = self.memory.as_ref()?.memory();
-        let vring = self.vrings.get(queue)?;
+        let vring = self.vrings.get(queue as usize)?;
         let mut state = vring.get_mut();
         (state.is_enabled() && state.get_queue().ready()).then(|| act(&mut state, &memory))
     }
@@ -292,7 +308,7 @@ fn read_piece(memory: &GuestMemory, address: GuestAddress, bytes: usize, to: &mu
 }
 
 /// How many chains the guest has put into a queue that were not taken.
-fn available(queue: &Queue, memory: &GuestMemory) -> u16 {
+fn available(queue: &virtio_queue::Queue, memory: &GuestMemory) -> u16 {
     let index = queue.avail_idx(memory, Ordering::Acquire).map_or(queue.next_avail(), |index| index.0);
     index.wrapping_sub(queue.next_avail())
 }

@@ -8,7 +8,7 @@ use nestor_serving::{Clock, ServingError};
 use nestor_stop::StopHandle;
 
 use crate::control::{LinkStatistics, Sent};
-use crate::port::Port;
+use crate::port::{Port, Queue};
 use crate::together::Together;
 use crate::{LinkOptions, LinkTime};
 
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A link.
 pub struct Shared {
     link: Mutex<Link>,
-    /// Told when a guest's queues have become known, and when a barrier was passed.
+    /// Told when a guest's queues have become known, and when a machine has promised something.
     changed: Condvar,
     stop: StopHandle,
 }
@@ -96,12 +96,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether an end's machine waits at the barrier for the other, or they are not joined. It is about to be given something to do.
+    /// Whether an end's machine waits for the other, which stands, or they are not joined. It is about to be given something to do.
     pub fn wake(&self, end: End) -> bool {
         let mut link = self.lock();
-        let is_whole = link.is_whole();
+        if !link.is_whole() {
+            return true;
+        }
+        let arrives_ns = link.ports[end.other().index()].next_arrival_ns();
         match &mut link.time {
-            Time::Together(together) if is_whole => together.wake(end),
+            Time::Together(together) => together.wake(end, together.bound_ns(end, arrives_ns)),
             _ => true,
         }
     }
@@ -121,12 +124,13 @@ impl Shared {
         }
     }
 
-    /// A turn in real time: takes what an end sends, gives it what has arrived, and sets both alarms.
-    pub fn run(&self, end: End) {
+    /// A turn in real time: takes what an end sends, gives it what has arrived, and sets both alarms. `notified` is the queue of which its
+    /// guest has said something.
+    pub fn run(&self, end: End, notified: Option<Queue>) {
         let mut link = self.lock();
         link.ports[end.index()].alarm.acknowledge();
         let now_ns = Clock::Real.now_ns();
-        link.take(end, now_ns);
+        link.take(end, now_ns, notified);
         link.ports[end.index()].deliver(now_ns);
         for port in &mut link.ports {
             let next_ns = port.next_event_ns();
@@ -134,9 +138,17 @@ impl Shared {
         }
     }
 
-    /// A machine tells its time and until when it has nothing to do by itself; returns the time of the next event for it. Comes back when
-    /// the other machine has come far enough.
-    pub fn run_until(&self, end: End, own_ns: u64, quiet_until_ns: u64) -> Option<u64> {
+    /// A machine tells its time, until when it has nothing to do by itself, and the queue that its guest has just notified; returns the time
+    /// of the next event for it. Comes back when the other machine has come far enough.
+    ///
+    /// When a machine tells its time without an event may depend on real time. It then sees nothing of that: frames are taken and given only at
+    /// events.
+    pub fn run_until(
+        &self,
+        end: End,
+        [own_ns, quiet_until_ns]: [u64; 2],
+        notified: Option<Queue>,
+    ) -> Option<u64> {
         let mut link = self.lock();
         // The first notification may arrive here before the vhost-user library knows the queues.
         while !link.ports[end.index()].is_connected() && !self.stop.is_stopped() {
@@ -146,24 +158,28 @@ impl Shared {
             link = self.wait(link);
         }
         let Time::Together(together) = &mut link.time else {
-            link.take_in_vain(end);
+            link.take_in_vain(end, notified);
             return None;
         };
         let now_ns = together.common_ns(end, own_ns);
         let quiet_until_ns = now_ns.saturating_add(quiet_until_ns.saturating_sub(own_ns));
-        link.take(end, now_ns);
-        if link.is_at_barrier(now_ns) {
-            link.arrive(end, quiet_until_ns);
-            self.changed.notify_all();
-            while link.is_at_barrier(now_ns) && link.is_whole() && !self.stop.is_stopped() {
-                link = self.wait(link);
-            }
+        link.take(end, now_ns, notified);
+        link.promise(end, now_ns, quiet_until_ns);
+        self.changed.notify_all();
+        let mut bound_ns = link.bound_ns(end);
+        while bound_ns.is_some_and(|bound_ns| bound_ns <= now_ns) && !self.stop.is_stopped() {
+            link.set_waits(end, true);
+            link = self.wait(link);
+            bound_ns = link.bound_ns(end);
         }
-        link.ports[end.index()].deliver(now_ns);
+        link.set_waits(end, false);
+        if link.ports[end.index()].deliver(now_ns) {
+            link.promise(end, now_ns, now_ns);
+        }
         let next_ns = link.ports[end.index()].next_event_ns();
         let Time::Together(together) = &link.time else { return None };
-        let barrier_ns = link.is_whole().then(|| together.barrier_ns());
-        next_ns.into_iter().chain(barrier_ns).min().map(|next_ns| together.own_ns(end, next_ns))
+        let tells_ns = bound_ns.map(|bound_ns| together.tells_ns(end, bound_ns));
+        next_ns.into_iter().chain(tells_ns).min().map(|next_ns| together.own_ns(end, next_ns))
     }
 
     fn wait<'a>(&self, link: MutexGuard<'a, Link>) -> MutexGuard<'a, Link> {
@@ -178,9 +194,17 @@ impl Shared {
 }
 
 impl Link {
-    /// Takes what an end has to send as far as its interface has room, and notes when it has room for the rest.
-    fn take(&mut self, end: End, now_ns: u64) {
+    /// Takes what an end's guest has announced as far as its interface has room, and notes when it has room for the rest. A guest may have
+    /// put frames into its queue and be about to announce them: they are not taken before.
+    fn take(&mut self, end: End, now_ns: u64, notified: Option<Queue>) {
         let (sender, receiver) = (end.index(), end.other().index());
+        if notified == Some(Queue::Receive) {
+            self.ports[sender].has_buffers();
+        }
+        let has_room = self.ports[sender].room_ns.is_some_and(|room_ns| room_ns <= now_ns);
+        if !has_room && notified != Some(Queue::Transmit) {
+            return;
+        }
         let mut any = false;
         self.ports[sender].room_ns = loop {
             let room_ns = self.directions[sender].room_at_ns(now_ns);
@@ -207,24 +231,35 @@ impl Link {
     }
 
     /// Takes what an end sends while nothing is at the other.
-    fn take_in_vain(&mut self, end: End) {
+    fn take_in_vain(&mut self, end: End, notified: Option<Queue>) {
         let port = &mut self.ports[end.index()];
+        if notified != Some(Queue::Transmit) {
+            return;
+        }
         while port.next_frame().is_some() {
             port.refused += 1;
         }
         port.notify_sender();
     }
 
-    fn is_at_barrier(&self, now_ns: u64) -> bool {
-        matches!(&self.time, Time::Together(together) if together.barrier_ns() <= now_ns)
+    /// An end's machine has nothing to do by itself until then, and sends what waits for room in its interface.
+    fn promise(&mut self, end: End, now_ns: u64, quiet_until_ns: u64) {
+        let sends_ns = self.ports[end.index()].room_ns.into_iter().fold(quiet_until_ns, u64::min);
+        if let Time::Together(together) = &mut self.time {
+            together.promise(end, now_ns, sends_ns);
+        }
     }
 
-    /// An end's machine has come to the barrier and has nothing to do by itself until then.
-    fn arrive(&mut self, end: End, quiet_until_ns: u64) {
-        let sends_ns = self.ports[end.index()].room_ns.into_iter().fold(quiet_until_ns, u64::min);
-        let arrives_ns = self.ports.iter().filter_map(Port::next_arrival_ns).min();
+    /// Up to when an end's machine may run; `None` if there is no other.
+    fn bound_ns(&self, end: End) -> Option<u64> {
+        let Time::Together(together) = &self.time else { return None };
+        let arrives_ns = self.ports[end.other().index()].next_arrival_ns();
+        self.is_whole().then(|| together.bound_ns(end, arrives_ns))
+    }
+
+    fn set_waits(&mut self, end: End, waits: bool) {
         if let Time::Together(together) = &mut self.time {
-            together.arrive(end, sends_ns, arrives_ns);
+            together.set_waits(end, waits);
         }
     }
 

@@ -97,8 +97,8 @@ struct Company {
 impl Company {
     /// Lets machines that have stopped continue, if any of them is to.
     ///
-    /// While one of two linked machines works on a request, the other has to run, too. Without its request, a machine at the link's barrier
-    /// must not be passed by the other, after which it goes on by itself.
+    /// While one of two linked machines works on a request, the other has to run, too. A machine that waits for the other at the link is
+    /// given its request before the other goes on, after which it would go on without it.
     fn decide(&mut self) {
         let is_busy = self.streams.iter().any(Stream::is_busy);
         let are_given = self.streams.iter().all(Stream::has_its_requests);
@@ -231,7 +231,8 @@ impl TimeKeeper {
     }
 
     /// Waits until neither this machine nor the one that it is joined to executes anything: one stands, and the other does, too, or waits
-    /// at the link's barrier. What comes for either then comes at a certain time. At once if one of them has something to do, or is gone.
+    /// for it at the link, one delay later. What comes for either then comes at a certain time. At once if one of them has something to
+    /// do, or is gone.
     pub fn await_rest(&self) {
         loop {
             let resting = self.with(|company, _| {
@@ -268,7 +269,7 @@ impl TimeKeeper {
     pub fn take_instructions(&self, deadline: Instant) -> InstructionMarks {
         loop {
             let taken = self.with(|company, index| {
-                // Whoever is at a link's barrier has executed all that it can.
+                // Whoever waits at a link has executed all that it can.
                 let stands = company.streams.iter().any(|stream| stream.held_at.is_some());
                 let stream = &mut company.streams[index];
                 let is_last = stands || stream.control.is_none() || Instant::now() >= deadline;

@@ -65,9 +65,6 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
     let mut sentences = vec![match (host.accelerator, modelled) {
         (Accelerator::Tcg, Some(speed)) => {
             let repeats = match emulated_guest {
-                None if environment.machines.iter().any(|m| m.label.is_client()) => {
-                    "numbers over a link do not repeat to the last bit yet"
-                }
                 None => "numbers repeat to the last bit",
                 Some(_) => "numbers of guests on an emulated CPU (tcg) do not always repeat to the last bit",
             };

@@ -114,6 +114,8 @@ pub fn stand() {
     HOLD.store(false, Ordering::Release);
     let Some(mut control) = CONTROL.get() else { return };
     let _standing = idle::Standing::begin();
+    // A machine at a link's other end comes to rest one delay after the time at which this one stands.
+    devices::tell_links();
     let held = FromLibrary::Held {
         now_ns: qemu.now_ns(),
         written: WRITTEN.load(Ordering::Acquire),

@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use super::protocol::{DISK_TIME_SUFFIX, LINK_TIME_SUFFIX, NO_EVENT};
+use super::protocol::{DISK_TIME_SUFFIX, LINK_TIME_SUFFIX, NO_EVENT, NO_QUEUE};
 use super::qemu::{Qemu, Timer, qemu};
 use super::{idle, system};
 
@@ -24,6 +24,9 @@ static AWAITED: AtomicPtr<Device> = AtomicPtr::new(ptr::null_mut());
 /// The device that a descriptor notifies.
 static NOTIFIED: [AtomicPtr<Device>; MOST_DESCRIPTORS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST_DESCRIPTORS];
+
+/// Of which of its queues.
+static QUEUES: [AtomicU8; MOST_DESCRIPTORS] = [const { AtomicU8::new(0) }; MOST_DESCRIPTORS];
 
 /// Every device that ever was; they are never freed, for QEMU's timers point at them.
 static DEVICES: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
@@ -50,12 +53,14 @@ struct Talk {
     is_told: bool,
 }
 
-/// Notes that a descriptor notifies the device at the other end of a vhost-user socket, if that is one of virtual time.
-pub fn learn(vhost_socket: c_int, notifies: c_int) {
+/// Notes that a descriptor notifies the device at the other end of a vhost-user socket of a queue, if that is one of virtual time.
+pub fn learn(vhost_socket: c_int, notifies: c_int, queue: u8) {
     let Some(socket) = system::peer_path(vhost_socket) else { return };
-    let Some(place) = usize::try_from(notifies).ok().and_then(|fd| NOTIFIED.get(fd)) else { return };
+    let Some(fd) = usize::try_from(notifies).ok().filter(|fd| *fd < MOST_DESCRIPTORS) else { return };
     let device = find(&socket).or_else(|| connect(socket));
-    place.store(device.map_or(ptr::null_mut(), |device| ptr::from_ref(device).cast_mut()), Ordering::Release);
+    QUEUES[fd].store(queue, Ordering::Release);
+    NOTIFIED[fd]
+        .store(device.map_or(ptr::null_mut(), |device| ptr::from_ref(device).cast_mut()), Ordering::Release);
 }
 
 fn find(socket: &str) -> Option<&'static Device> {
@@ -96,7 +101,7 @@ pub fn await_link(qemu: &Qemu) {
             // Unless the main loop was faster.
             qemu.with_big_lock(|| {
                 if is_link_awaited() {
-                    link.tell();
+                    link.tell(None);
                 }
             });
         }
@@ -113,11 +118,11 @@ pub fn forget(fd: c_int) {
 
 /// The guest has notified whatever this descriptor belongs to.
 pub fn notified(fd: c_int) {
-    let Some(place) = usize::try_from(fd).ok().and_then(|fd| NOTIFIED.get(fd)) else { return };
-    let device = place.load(Ordering::Acquire);
+    let Some(fd) = usize::try_from(fd).ok().filter(|fd| *fd < MOST_DESCRIPTORS) else { return };
+    let device = NOTIFIED[fd].load(Ordering::Acquire);
     // SAFETY: devices are never freed.
     if let Some(device) = unsafe { device.as_ref() } {
-        device.tell();
+        device.tell(Some(QUEUES[fd].load(Ordering::Acquire)));
     }
 }
 
@@ -127,7 +132,7 @@ pub fn tell_links() {
     let links: Vec<_> =
         devices.iter().filter(|device| device.kind == Kind::Link && device.is_there()).collect();
     if let Some(qemu) = qemu().filter(|_| !links.is_empty()) {
-        qemu.with_big_lock(|| links.iter().for_each(|link| link.tell()));
+        qemu.with_big_lock(|| links.iter().for_each(|link| link.tell(None)));
     }
 }
 
@@ -147,7 +152,7 @@ extern "C" fn ask_again(link: *mut c_void) {
 extern "C" fn due(device: *mut c_void) {
     // SAFETY: `connect` gave a device, which is never freed.
     if let Some(device) = unsafe { device.cast::<Device>().as_ref() } {
-        device.tell();
+        device.tell(None);
     }
 }
 
@@ -169,21 +174,23 @@ impl Device {
         stream.is_none_or(|stream| system::is_readable_within(stream, PATIENCE_MS))
     }
 
-    /// Tells the device what time it is, waits until it has done what is due, and sets the timer for its next event.
+    /// Tells the device what time it is and which queue the guest has just notified, waits until it has done what is due, and sets the timer
+    /// for its next event.
     ///
     /// A link may wait for another machine. If that takes longer than [`PATIENCE_MS`], QEMU's main loop goes round and asks again, with a timer
     /// that is due now so that it skips no time; and the processor's thread executes nothing before the answer is there ([`await_link`]).
-    fn tell(&self) {
+    fn tell(&self, notified: Option<u8>) {
         let (Some(qemu), Ok(mut talk)) = (qemu(), self.talk.lock()) else { return };
         let Some(open) = talk.as_mut() else { return };
         let now_ns = qemu.now_ns();
-        let next_ns = match open.ask(self.kind, qemu, now_ns) {
+        let next_ns = match open.ask(self.kind, qemu, now_ns, notified) {
             Ok(Some(next_ns)) => {
                 self.is_no_longer_awaited();
                 next_ns.max(now_ns + 1)
             }
             Ok(None) => {
                 AWAITED.store(ptr::from_ref(self).cast_mut(), Ordering::Release);
+                qemu.keep_from_idling();
                 // SAFETY: the device is never freed, and `ask_again` expects one.
                 unsafe { qemu.call_soon(ask_again, ptr::from_ref(self).cast_mut().cast()) };
                 if qemu.is_processor() {
@@ -198,22 +205,24 @@ impl Device {
             }
         };
         drop(talk);
+        // First: QEMU skips the time of an idle machine at once when a timer is set.
+        qemu.take_notifications();
         // SAFETY: `connect` made the timer.
         unsafe {
             qemu.set_timer(self.timer.load(Ordering::Relaxed), (next_ns != NO_EVENT).then_some(next_ns));
         }
-        qemu.take_notifications();
     }
 }
 
 impl Talk {
     /// The time of the device's next event; `None` if its answer takes longer.
-    fn ask(&mut self, kind: Kind, qemu: &Qemu, now_ns: u64) -> io::Result<Option<u64>> {
+    fn ask(&mut self, kind: Kind, qemu: &Qemu, now_ns: u64, notified: Option<u8>) -> io::Result<Option<u64>> {
         if !self.is_told {
             match kind {
                 Kind::Disk => self.stream.write_all(&now_ns.to_le_bytes())?,
                 Kind::Link => {
-                    let told = [now_ns, qemu.quiet_until_ns(now_ns)].map(u64::to_le_bytes);
+                    let queue = notified.map_or(NO_QUEUE, u64::from);
+                    let told = [now_ns, qemu.quiet_until_ns(now_ns), queue].map(u64::to_le_bytes);
                     self.stream.write_all(told.as_flattened())?;
                 }
             }

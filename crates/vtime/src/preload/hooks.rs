@@ -10,8 +10,10 @@ use super::{clock, controller, counting, devices, idle, system, tlb};
 
 /// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
 const SET_VRING_KICK: u32 = 12;
+/// Bytes of a vhost-user message's header.
+const HEADER_BYTES: usize = 12;
 /// Bytes of a vhost-user message's header and a number.
-const VRING_MESSAGE_BYTES: usize = 20;
+const VRING_MESSAGE_BYTES: usize = HEADER_BYTES + 8;
 const SOL_SOCKET: c_int = 1;
 const SCM_RIGHTS: c_int = 1;
 /// Bytes that are written to an event descriptor.
@@ -56,8 +58,8 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
     let original =
         unsafe { SENDMSG.get::<unsafe extern "C" fn(c_int, *const MessageHeader, c_int) -> isize>() };
     // SAFETY: the caller's message is valid.
-    if let Some(notifies) = unsafe { message.as_ref().and_then(|message| notifier_in(message)) } {
-        devices::learn(fd, notifies);
+    if let Some((notifies, queue)) = unsafe { message.as_ref().and_then(|message| notifier_in(message)) } {
+        devices::learn(fd, notifies, queue);
     }
     if controller::is_agent(fd) {
         // Before the controller hears that the machine has booted.
@@ -82,12 +84,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
     }
 }
 
-/// The descriptor with which the guest will notify a device, if a message to the device carries one.
+/// The descriptor with which the guest will notify a device of a queue, if a message to the device carries one.
 ///
 /// # Safety
 ///
 /// The message and what it points to are valid.
-unsafe fn notifier_in(message: &MessageHeader) -> Option<c_int> {
+unsafe fn notifier_in(message: &MessageHeader) -> Option<(c_int, u8)> {
     if message.piece_count == 0 || message.control_bytes < size_of::<ControlHeader>() + size_of::<c_int>() {
         return None;
     }
@@ -100,7 +102,9 @@ unsafe fn notifier_in(message: &MessageHeader) -> Option<c_int> {
             return None;
         }
         let request = piece.base.cast::<u32>().read_unaligned();
-        (request == SET_VRING_KICK).then(|| control.add(1).cast::<c_int>().read_unaligned())
+        // The low byte of the number behind the header is the queue's index.
+        let queue = piece.base.cast::<u8>().add(HEADER_BYTES).read();
+        (request == SET_VRING_KICK).then(|| (control.add(1).cast::<c_int>().read_unaligned(), queue))
     }
 }
 

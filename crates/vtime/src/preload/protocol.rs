@@ -8,8 +8,12 @@ use std::arch::asm;
 pub const DISK_TIME_SUFFIX: &str = ".time";
 
 /// Added to the path of a link's vhost-user socket it is the path of its time socket. Besides the time, a machine tells a link until
-/// when it has nothing to do by itself, and the link's answer may wait for the machine at its other end.
+/// when it has nothing to do by itself, and which of its queues the guest has just notified ([`NO_QUEUE`] for none). The link's answer may
+/// wait for the machine at its other end.
 pub const LINK_TIME_SUFFIX: &str = ".link-time";
+
+/// No queue was notified: only time has passed.
+pub const NO_QUEUE: u64 = u64::MAX;
 
 /// A device's answer when nothing will happen until the next notification.
 pub const NO_EVENT: u64 = u64::MAX;

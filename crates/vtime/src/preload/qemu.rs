@@ -10,6 +10,8 @@ use super::system::{Where, function, malloc_usable_size};
 const CLOCK_VIRTUAL: c_int = 1;
 /// `HF_GUEST_MASK` (target/i386/cpu.h), of a processor's flags: it is in a guest of AMD's SVM.
 pub const IN_GUEST: u32 = 1 << 21;
+/// `CPU_INTERRUPT_POLL` (target/i386/cpu.h).
+const INTERRUPT_POLL: c_int = 0x10;
 /// `RUN_STATE_PAUSED` (`qapi/run-state.json`).
 const STATE_PAUSED: c_int = 4;
 /// `QEMU_TIMER_ATTR_ALL` (`include/qemu/timer.h`).
@@ -82,6 +84,7 @@ functions! {
     in_vcpu_thread: unsafe extern "C" fn() -> bool = c"qemu_in_vcpu_thread";
     get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void = c"qemu_get_cpu";
     cpu_exit: unsafe extern "C" fn(*mut c_void) = c"cpu_exit";
+    cpu_interrupt: unsafe extern "C" fn(*mut c_void, c_int) = c"cpu_interrupt";
     all_cpu_threads_idle: unsafe extern "C" fn() -> bool = c"all_cpu_threads_idle";
     /// The functions of the big lock are named differently before and since 9.0.
     holds_big_lock: unsafe extern "C" fn() -> bool = c"bql_locked" or c"qemu_mutex_iothread_locked";
@@ -217,6 +220,18 @@ impl Qemu {
     pub fn is_idle(&self) -> bool {
         // SAFETY: may be called by any thread.
         unsafe { (self.all_cpu_threads_idle)() }
+    }
+
+    /// Keeps QEMU from taking the processor for idle, so that it skips no time, until the processor's thread has looked for interrupts. It
+    /// executes nothing for that. The caller holds the big lock.
+    pub fn keep_from_idling(&self) {
+        // SAFETY: the processor is there once the machine runs; its thread is woken and asks its interrupt controller.
+        unsafe {
+            let processor = self.processor();
+            if !processor.is_null() && self.is_idle() {
+                (self.cpu_interrupt)(processor, INTERRUPT_POLL);
+            }
+        }
     }
 
     /// Makes the processor leave its loop after the instruction that it is at.
