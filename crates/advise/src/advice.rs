@@ -2,10 +2,11 @@
 
 use nestor_results::{WrittenPlace, WrittenStack, WrittenWorkload};
 use nestor_statistics::{Ratio, paired_ratio};
+use nestor_workload::RateUnit;
 use serde::{Deserialize, Serialize};
 
 use crate::factors::HeldFixed;
-use crate::observation::{Observation, Unit};
+use crate::observation::Observation;
 use crate::price::Price;
 use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, pairs};
 
@@ -142,7 +143,7 @@ pub struct Advice {
     /// Where it was measured.
     pub ground: WrittenPlace,
     /// What is compared.
-    pub unit: Unit,
+    pub unit: RateUnit,
     /// Whether the numbers are physical, in sentences; `None` if that was not looked into.
     pub physical: Option<Vec<String>>,
     /// The stack that the others are compared with.
@@ -233,7 +234,7 @@ pub struct Question {
     /// Where it was measured.
     pub ground: WrittenPlace,
     /// What is compared.
-    pub unit: Unit,
+    pub unit: RateUnit,
     /// The stack that the others are compared with.
     pub yours: WrittenStack,
     /// See [`Advice::physical`].
@@ -309,7 +310,7 @@ mod tests {
         let question = Question {
             workload: "fio:rand-write".into(),
             ground: "emulated".into(),
-            unit: Unit::OperationsPerSecond,
+            unit: RateUnit::OperationsPerSecond,
             yours: "yours".into(),
             physical: None,
             doubts: Vec::new(),

@@ -1,23 +1,27 @@
 //! Runs of a store as the plain numbers that advice is made of.
 
 use nestor_explain::{Evidence, explain};
-use nestor_results::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
+use nestor_results::{
+    CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun, WrittenWorkload,
+};
 use nestor_text::units;
+use nestor_workload::RateUnit;
 
-use crate::{FlushTrace, Observation, Unit};
+use crate::{FlushTrace, Observation};
+
+/// What a workload is judged by; operations where this version does not know it.
+pub fn unit_of(workload: &WrittenWorkload) -> RateUnit {
+    workload.value().map_or(RateUnit::OperationsPerSecond, |workload| workload.demand().rate_unit())
+}
 
 /// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
 /// identity.
-pub fn observation(run: &StoredRun, unit: Unit) -> Option<Observation> {
+pub fn observation(run: &StoredRun, unit: RateUnit) -> Option<Observation> {
     let record = &run.record;
     if record.untraced_twin || record.violates_an_identity() {
         return None;
     }
-    let load = &record.measured()?.load;
-    let rate = match unit {
-        Unit::OperationsPerSecond => load.operations_per_second(),
-        Unit::BytesPerSecond => load.bytes_per_second(),
-    };
+    let rate = record.measured()?.load.rate(unit);
     Some(Observation {
         stack: record.stack.clone(),
         run: run.number,

@@ -19,7 +19,7 @@ pub mod text;
 
 pub use advice::{Advice, Confirmation, Recommendation, candidate};
 pub use factors::{DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, read_levels};
-pub use observation::{Observation, Unit};
+pub use observation::Observation;
 pub use plan::{NoPlan, ScreeningPlan, Time, plan};
 pub use price::{FLUSH_PROBE, FlushTrace, Price, PriceKind, Reach, price};
 pub use ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, rank};

@@ -1,35 +1,6 @@
 //! What was measured, as plain numbers.
 
 use nestor_results::WrittenStack;
-use serde::{Deserialize, Serialize};
-
-/// What a workload is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Operations per second.
-    OperationsPerSecond,
-    /// Bytes per second; printed in MB/s.
-    BytesPerSecond,
-}
-
-impl Unit {
-    /// At the head of a column.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OperationsPerSecond => "IOPS",
-            Self::BytesPerSecond => "MB/s",
-        }
-    }
-
-    /// What a number of this unit is divided by for printing.
-    pub fn scale(self) -> f64 {
-        match self {
-            Self::OperationsPerSecond => 1.0,
-            Self::BytesPerSecond => 1e6,
-        }
-    }
-}
 
 /// One run of a stack under the workload in question.
 #[derive(Clone, Debug, PartialEq)]

@@ -40,7 +40,8 @@ impl Evidence {
     }
 }
 
-fn is_surface(workload: &WrittenWorkload) -> bool {
+/// Whether it measures the points of a surface and not a load.
+pub(crate) fn is_surface(workload: &WrittenWorkload) -> bool {
     workload.value().is_some_and(|workload| workload.demand().is_surface)
 }
 

@@ -8,11 +8,13 @@
 pub mod aims;
 pub mod answer;
 pub mod calibration;
+mod elsewhere;
 pub mod error_parts;
 pub mod evidence;
 mod hiding;
 mod known;
 pub mod learnt_model;
+mod load;
 mod load_matrix;
 pub mod matrix;
 pub mod mechanism;
@@ -30,9 +32,11 @@ mod verification;
 
 pub use aims::Aim;
 pub use answer::{Answer, Trusted, answer};
+pub use elsewhere::{missing_here, on_other_processors, only_elsewhere};
 pub use error_parts::{CellError, Common, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 pub use learnt_model::{Expected, KeptWeights, Knowledge};
+pub use load::{Asked, Load, QuestionError};
 pub use load_matrix::{LoadMatrix, load_matrix};
 pub use matrix::{Matrix, MatrixAnswer};
 pub use mechanism::{Demand, Term};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_results::{Known, KnownStack, StackPart, WrittenStack, WrittenWorkload};
 use nestor_stack::{Anatomy, Layer, Stack};
+use nestor_workload::RateUnit;
 
 use crate::Matrix;
 use crate::matrix::HostFs;
@@ -15,8 +16,8 @@ const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFi
 pub struct LoadMatrix {
     /// What was measured.
     pub matrix: Matrix,
-    /// Rates are bytes per second; otherwise operations.
-    pub is_in_bytes: bool,
+    /// What rates are counted in.
+    pub unit: RateUnit,
     pattern: Stack,
 }
 
@@ -61,7 +62,8 @@ pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatr
     };
     let measured = cells.iter().filter_map(|(key, (rate, _))| Some((place(key)?, *rate))).collect();
     let matrix = Matrix { rows, columns, measured };
-    Some(LoadMatrix { matrix, is_in_bytes: moves, pattern: pattern?.value()?.clone() })
+    let unit = if moves { RateUnit::BytesPerSecond } else { RateUnit::OperationsPerSecond };
+    Some(LoadMatrix { matrix, unit, pattern: pattern?.value()?.clone() })
 }
 
 /// Everything but the guest, the host, and the image between them. Every stack has the same parts, so that values are enough.

@@ -265,10 +265,10 @@ fn doubts(advice: &Advice) -> String {
 #[cfg(test)]
 mod tests {
     use nestor_statistics::{Interval, LackOfFit, Ratio};
+    use nestor_workload::RateUnit;
 
     use super::*;
     use crate::factors::{FactorName, HeldFixed};
-    use crate::observation::Unit;
     use crate::price::{Price, PriceKind};
     use crate::ranking::{Estimate, FactorEffect, FitSummary};
 
@@ -331,7 +331,7 @@ mod tests {
         Advice {
             workload: "wml:mailserver".into(),
             ground: "emulated".into(),
-            unit: Unit::OperationsPerSecond,
+            unit: RateUnit::OperationsPerSecond,
             physical: Some(vec![
                 "yes: 142 IOPS on a disk that can do 118 random, 40 % sequential".to_owned(),
             ]),

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use nestor_advise::{FactorName, Space, Unit, read_levels};
+use nestor_advise::evidence::unit_of;
+use nestor_advise::{FactorName, Space, read_levels};
 use nestor_results::{Study, WrittenStack, WrittenWorkload, written_stacks};
+use nestor_workload::RateUnit;
 
 use super::AdviseArguments;
 use crate::commands::study::check_profiles;
@@ -24,7 +26,7 @@ pub struct Asked {
     /// The workload, in canonical notation.
     pub workload: WrittenWorkload,
     /// What it is judged by.
-    pub unit: Unit,
+    pub unit: RateUnit,
     /// What may be chosen.
     pub space: Space,
     /// The user's stack.
@@ -92,12 +94,6 @@ fn one_workload(text: &str) -> Result<WrittenWorkload> {
     }
 }
 
-/// Sequential work is judged by its bytes, everything else by its operations.
-pub fn unit_of(workload: &WrittenWorkload) -> Unit {
-    let in_order = workload.value().is_some_and(|workload| workload.demand().in_order);
-    if in_order { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,13 +104,5 @@ mod tests {
         assert_eq!(one_workload("fio:rand-write").unwrap(), "fio:rand-write");
         assert!(one_workload("fio:{rand-write,seq-write}").unwrap_err().to_string().contains("expands to 2"));
         assert!(one_workload("").is_err());
-    }
-
-    #[test]
-    fn sequential_work_is_judged_by_bytes() {
-        assert_eq!(unit_of(&"fio:seq-write:bs=4k".into()), Unit::BytesPerSecond);
-        assert_eq!(unit_of(&"wml:nas-seq-write".into()), Unit::BytesPerSecond);
-        assert_eq!(unit_of(&"fio:rand-read".into()), Unit::OperationsPerSecond);
-        assert_eq!(unit_of(&"wml:mailserver".into()), Unit::OperationsPerSecond);
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use nestor_advise::evidence::{flush_trace, observation, physical, why};
+use nestor_advise::evidence::{flush_trace, observation, physical, unit_of, why};
 use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
@@ -14,7 +14,7 @@ use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenStack
 use serde::Serialize;
 
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
-use super::question::{one_stack, unit_of};
+use super::question::one_stack;
 use super::{AdviseArguments, From, settle_place};
 use crate::commands::run::open_store;
 use crate::commands::study::{check_profiles, plan_lines, written_paths};

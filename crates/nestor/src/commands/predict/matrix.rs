@@ -3,16 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nestor_advise::Unit;
 use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
-use nestor_predict::{Evidence, LoadMatrix, load_matrix};
+use nestor_predict::{Evidence, load_matrix, only_elsewhere};
 use nestor_report::units::{digits, percent, share};
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
+use nestor_workload::RateUnit;
 use serde::Serialize;
 
-use super::place;
 use crate::named::workload_named;
 use crate::output::{print_json, table};
 
@@ -73,7 +72,7 @@ pub fn run(
         print_json(&Json {
             place: &known.place,
             workload: &name,
-            unit: unit_of(&of_load).name(),
+            unit: of_load.unit.name(),
             cells: &answer.cells,
             suggested: suggestions,
             score,
@@ -81,7 +80,7 @@ pub fn run(
         return Ok(ExitCode::SUCCESS);
     }
     outln!("{name} on {place}: {measured} of {} cells measured", answer.cells.len());
-    out!("{}", cells_text(&answer.cells, unit_of(&of_load)));
+    out!("{}", cells_text(&answer.cells, of_load.unit));
     out!("{}", score.map(score_text).unwrap_or_default());
     print_suggestions(&suggestions);
     Ok(ExitCode::SUCCESS)
@@ -89,17 +88,13 @@ pub fn run(
 
 /// Where the load was measured instead, and how to measure it here.
 fn nothing_measured(known: &Known, load: &WrittenWorkload, evidence: &Evidence) -> String {
-    let elsewhere = place::elsewhere(known, load, |other| other.workload == *load);
+    let elsewhere = only_elsewhere(known, load, |other| other.workload == *load);
     format!(
         "no guest on a host file system has been measured under {load} on {} yet{}\n  measure some: {}",
         known.place.in_words(),
         elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
         measure_many(evidence)
     )
-}
-
-fn unit_of(of_load: &LoadMatrix) -> Unit {
-    if of_load.is_in_bytes { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
 }
 
 fn print_suggestions(suggestions: &[Suggestion]) {
@@ -110,7 +105,7 @@ fn print_suggestions(suggestions: &[Suggestion]) {
 }
 
 /// Every cell; those that were not measured with what null models say of them.
-fn cells_text(cells: &[MatrixCell], unit: Unit) -> String {
+fn cells_text(cells: &[MatrixCell], unit: RateUnit) -> String {
     let rate = |rate: f64| digits(rate / unit.scale());
     let rows: Vec<[String; 6]> = cells
         .iter()
@@ -179,7 +174,7 @@ mod tests {
             })
             .map(|cell| MatrixCell { rate: if cell.nulls.is_some() { 3e8 } else { cell.rate }, ..cell })
             .collect();
-        insta::assert_snapshot!(cells_text(&told, Unit::BytesPerSecond), @r"
+        insta::assert_snapshot!(cells_text(&told, RateUnit::BytesPerSecond), @r"
         guest  host  MB/s  90 % interval  row x column  mean of all
         ext3   ext3  100   measured       -             -
         ext3   jfs   300   [100, 500]     200           200

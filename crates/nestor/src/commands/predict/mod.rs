@@ -3,7 +3,6 @@
 mod kept;
 mod matrix;
 mod place;
-mod question;
 mod text;
 mod validate;
 mod verify;
@@ -13,14 +12,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
-use nestor_predict::methods::measure_surface;
-use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
-use nestor_results::{Elsewhere, Known, KnownPlace, WrittenStack, written_stacks};
+use nestor_predict::{Answer, Asked, Evidence, Knowledge, Load, Missing, Question, answer, missing_here};
+use nestor_results::{Known, KnownPlace, WrittenStack, profile_named, read_profile, written_stacks};
 use nestor_stack::Stack;
 use serde::Serialize;
 
 use crate::arguments::LabArguments;
 use crate::commands::run::open_store;
+use crate::named::workload_named;
 use crate::output::print_json;
 
 /// Arguments of `nestor predict`.
@@ -89,12 +88,12 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let targets = written_stacks(arguments.to.as_deref().unwrap_or_default())?;
     let mut evidence = Evidence::of(&known, on);
     targets.iter().for_each(|target| evidence.add_stack(target));
-    let load = question::Load::named(workload, &evidence, &known)?;
+    let load = load_named(workload, &evidence, &known)?;
     let from = arguments.from.as_deref().map(Stack::parse).transpose()?.map(WrittenStack::from);
     from.iter().for_each(|from| evidence.add_stack(from));
     let mut answers = Vec::new();
     for target in &targets {
-        let asked = question::Asked {
+        let asked = Asked {
             from: from.as_ref(),
             to: target,
             machine: nestor_statistics::prediction::TargetMachine {
@@ -123,10 +122,20 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The load of a name: a profile's file, or a workload.
+fn load_named(text: &str, evidence: &Evidence, known: &Known) -> Result<Load> {
+    let profile = profile_named(text).map(|(file, _)| read_profile(file)).transpose()?;
+    let workload = workload_named(text)?;
+    Ok(match profile {
+        Some(profile) => Load::observed(profile, workload),
+        None => Load::measured(&workload, evidence, known)?,
+    })
+}
+
 /// The answer to one question, from a store.
 fn predict(
-    asked: &question::Asked<'_>,
-    load: &question::Load,
+    asked: &Asked<'_>,
+    load: &Load,
     evidence: &Evidence,
     known: &Known,
     store: &std::path::Path,
@@ -136,28 +145,10 @@ fn predict(
     let answer = answer(&question, &evidence, &knowledge, &tracks);
     let elsewhere = match answer.rate {
         Some(_) => Vec::new(),
-        None => elsewhere(&question, &evidence, known),
+        None => missing_here(&question, &evidence, known),
     };
     let (place, unit) = (known.place.clone(), load.unit.name());
     Ok(Predicted { place, question, unit, answer, elsewhere, verified: None })
-}
-
-/// What was measured of the two stacks at other places only: anything on the target, or a surface. With what would tell of this place.
-fn elsewhere(question: &Question, evidence: &Evidence, known: &Known) -> Vec<Missing> {
-    let of_stack = |stack: &WrittenStack| {
-        let has_surface = evidence.points.contains_key(stack);
-        let has_loads = evidence.cells.iter().any(|cell| cell.stack == *stack);
-        let anything = || place::elsewhere(known, stack, |other| other.stack == *stack);
-        let surface = || {
-            let is_surface =
-                |other: &Elsewhere| other.workload.value().is_some_and(|load| load.demand().is_surface);
-            let is_meant = |other: &Elsewhere| other.stack == *stack && is_surface(other);
-            place::elsewhere(known, &format!("a surface of {stack}"), is_meant)
-        };
-        let what = if !has_surface && !has_loads { anything() } else { surface().filter(|_| !has_surface) };
-        Some(Missing { what: what?, command: Some(measure_surface(evidence, stack, None)) })
-    };
-    [&question.to, &question.from].into_iter().filter_map(of_stack).collect()
 }
 
 /// The learnt model of a place in a store, and what the other methods were off there.

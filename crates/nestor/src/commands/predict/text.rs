@@ -2,11 +2,10 @@
 
 use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::residual::LayerResidual;
-use nestor_predict::{Answer, Missing, nulls};
+use nestor_predict::{Answer, Load, Missing, nulls};
 use nestor_report::units::{digits, listed, percent, signed};
 
 use super::Predicted;
-use super::question::Load;
 use super::verify::Verified;
 use crate::output::table;
 
@@ -143,8 +142,8 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
 mod tests {
     use nestor_predict::{Evidence, Shape, Verification};
     use nestor_results::Known;
-    use nestor_workload::Profile;
     use nestor_workload::profile::{Concurrency, Rates, Requests};
+    use nestor_workload::{Profile, Workload};
 
     use super::*;
     use nestor_predict::residual::LayerResidual;
@@ -154,7 +153,7 @@ mod tests {
     fn load() -> Load {
         let mut evidence = Evidence::default();
         evidence.shapes.insert(LOAD.into(), Shape { mean_bytes: 8192.0, ..Shape::default() });
-        Load::named(LOAD, &evidence, &Known::default()).unwrap()
+        Load::measured(&Workload::parse(LOAD).unwrap(), &evidence, &Known::default()).unwrap()
     }
 
     /// A load that was watched at work.
@@ -166,10 +165,8 @@ mod tests {
             rates: Rates { seconds: 60.0, requests_per_s: 100.0, response_ms: 5.0, ..Rates::default() },
             ..Profile::default()
         };
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("mail.toml");
-        std::fs::write(&file, profile.to_toml()).unwrap();
-        Load::named(&file.display().to_string(), &Evidence::default(), &Known::default()).unwrap()
+        let twin = Workload::parse(&profile.workload(profile.file_bytes())).unwrap();
+        Load::observed(profile, twin)
     }
 
     fn found() -> Verified {

@@ -7,13 +7,12 @@ use nestor_predict::matrix::CompletionScore;
 use nestor_predict::methods::measure_many;
 use nestor_predict::{
     Aim, ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, aims, error_parts, load_matrix,
-    validate,
+    only_elsewhere, validate,
 };
 use nestor_report::units::{percent, share, signed};
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use serde::Serialize;
 
-use super::place;
 use crate::output::{print_json, table};
 
 /// Cells from which the matrix is told, and how often that is tried with others.
@@ -49,7 +48,7 @@ struct Judged {
 pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     let all = judge_all(evidence, known);
     if all.validations.is_empty() && all.matrices.is_empty() {
-        let elsewhere = place::elsewhere(known, "more", |_| true);
+        let elsewhere = only_elsewhere(known, "more", |_| true);
         bail!(
             "the store has only {} cells from {}, too few to hide some and predict them from the \
              others{}\n  measure more: {}",

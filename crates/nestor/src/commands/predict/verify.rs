@@ -1,14 +1,12 @@
 //! The real run after the prediction.
 
 use anyhow::{Result, bail};
-use nestor_advise::Unit;
 use nestor_advise::evidence::mechanism;
-use nestor_predict::{Evidence, RatedRun, Verification};
+use nestor_predict::{Evidence, Load, RatedRun, Verification};
 use nestor_results::{Known, Store, StoredRun, WrittenStack};
 use serde::Serialize;
 
 use super::Predicted;
-use super::question::Load;
 use crate::arguments::LabArguments;
 use crate::commands::run::{one_off_of, set_tracing, traced};
 use crate::session;
@@ -75,12 +73,6 @@ fn latest_runs(store: &Store, known: &Known, stack: &WrittenStack, load: &Load) 
 
 /// The runs that were measured, with what each reached in the unit of the answer.
 fn rated<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, load: &Load) -> Vec<RatedRun<'a>> {
-    let rate = |run: &StoredRun| {
-        let result = &run.record.measured()?.load;
-        Some(match load.unit {
-            Unit::BytesPerSecond => result.bytes_per_second(),
-            Unit::OperationsPerSecond => result.operations_per_second() * load.of_an_operation(),
-        })
-    };
+    let rate = |run: &StoredRun| Some(load.rate(&run.record.measured()?.load));
     runs.into_iter().filter_map(|run| Some((run, rate(run)?))).collect()
 }

@@ -1,0 +1,65 @@
+//! What the work of a load is counted in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Demand, LoadResult};
+
+/// What a load is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateUnit {
+    /// Operations per second.
+    OperationsPerSecond,
+    /// Bytes per second; printed in MB/s.
+    BytesPerSecond,
+}
+
+impl RateUnit {
+    /// At the head of a column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OperationsPerSecond => "IOPS",
+            Self::BytesPerSecond => "MB/s",
+        }
+    }
+
+    /// What a number of this unit is divided by for printing.
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::OperationsPerSecond => 1.0,
+            Self::BytesPerSecond => 1e6,
+        }
+    }
+}
+
+impl Demand {
+    /// Sequential work is judged by its bytes, everything else by its operations.
+    pub fn rate_unit(&self) -> RateUnit {
+        if self.in_order { RateUnit::BytesPerSecond } else { RateUnit::OperationsPerSecond }
+    }
+}
+
+impl LoadResult {
+    /// What all classes together reached, in this unit per second.
+    pub fn rate(&self, unit: RateUnit) -> f64 {
+        match unit {
+            RateUnit::OperationsPerSecond => self.operations_per_second(),
+            RateUnit::BytesPerSecond => self.bytes_per_second(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Workload;
+
+    #[test]
+    fn sequential_work_is_judged_by_bytes() {
+        let unit = |workload: &str| Workload::parse(workload).unwrap().demand().rate_unit();
+        assert_eq!(unit("fio:seq-write:bs=4k"), RateUnit::BytesPerSecond);
+        assert_eq!(unit("wml:nas-seq-write"), RateUnit::BytesPerSecond);
+        assert_eq!(unit("fio:rand-read"), RateUnit::OperationsPerSecond);
+        assert_eq!(unit("wml:mailserver"), RateUnit::OperationsPerSecond);
+    }
+}
