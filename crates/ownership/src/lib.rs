@@ -5,6 +5,7 @@ mod beside;
 /// For tests of dependent crates.
 #[doc(hidden)]
 pub mod lists;
+mod locked_directory;
 mod make;
 mod own_file;
 mod temporary;
@@ -17,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub use beside::{new_beside, replace};
+pub use locked_directory::LockedDirectory;
 pub use make::{Above, NotMade, make_above, open_above};
 pub use own_file::FileKind;
 pub use temporary::{PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory_in, unnamed_file};

@@ -4,6 +4,7 @@
 //! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
 //! machine (`nestor trace processors`), in its own time: requests from outside would arrive at unpredictable moments.
 
+use nestor_kernel::processor_time::MachineTimes;
 use nestor_lab::BuiltStack;
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_processor::WhyNotCounted;
@@ -55,18 +56,11 @@ pub(super) struct MarkedWindow {
 /// One machine at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
-    processors: ProcessorTimes,
+    processors: MachineTimes,
     /// Requests that the machine's topmost block device has completed.
     requests: u64,
     /// The machine's clock.
     at_ns: u64,
-}
-
-/// Processor time of a machine since its boot, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct ProcessorTimes {
-    busy: u64,
-    total: u64,
 }
 
 impl ProcessorWatch {
@@ -146,7 +140,7 @@ fn parse(text: &str) -> Vec<Sample> {
     let whole = lines.chunks_exact(3);
     whole
         .map(|lines| Sample {
-            processors: ProcessorTimes::parse(lines[0]),
+            processors: MachineTimes::parse(lines[0]),
             requests: completed_requests(lines[1]),
             at_ns: lines[2].parse().unwrap_or_default(),
         })
@@ -189,50 +183,19 @@ pub fn completed_requests(stat: &str) -> u64 {
     fields.first().copied().unwrap_or_default().saturating_add(fields.get(4).copied().unwrap_or_default())
 }
 
-impl ProcessorTimes {
-    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user.
-    fn parse(stat: &str) -> Self {
-        let first = stat.lines().next().unwrap_or_default();
-        let numbers: Vec<u64> =
-            first.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
-        // The values come from another machine, so they are not trusted.
-        let sum =
-            |numbers: &mut dyn Iterator<Item = &u64>| numbers.fold(0, |sum: u64, n| sum.saturating_add(*n));
-        let total = sum(&mut numbers.iter());
-        let idle = sum(&mut numbers.iter().skip(3).take(2));
-        Self { busy: total - idle, total }
-    }
-
-    fn busy_share_until(self, later: &Self) -> f64 {
-        let total = later.total.saturating_sub(self.total);
-        if total == 0 { 0.0 } else { later.busy.saturating_sub(self.busy) as f64 / total as f64 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_disk_is_not_busy() {
-        let before = ProcessorTimes::parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
-        let after = ProcessorTimes::parse("cpu  130 0 70 820 80 0 0 0 0 0\n");
-        assert_eq!(before, ProcessorTimes { busy: 150, total: 1000 });
-        assert_eq!(before.busy_share_until(&after), 0.5);
-        assert_eq!(before.busy_share_until(&before), 0.0);
-    }
-
-    #[test]
     fn numbers_at_the_end_of_64_bits_are_counted_without_overflow() {
         let most = u64::MAX;
-        let stat = format!("cpu  {most} {most} {most} {most} {most} 1 1 1\n");
-        assert_eq!(ProcessorTimes::parse(&stat), ProcessorTimes { busy: 0, total: most });
         assert_eq!(completed_requests(&format!("{most} 0 0 0 {most}")), most);
     }
 
     /// One after the other, with so many requests completed.
     fn samples<const N: usize>(requests: [u64; N]) -> Vec<Sample> {
-        let idle = |total| ProcessorTimes { busy: 0, total };
+        let idle = |total| MachineTimes { total, ..MachineTimes::default() };
         let sample = |(requests, at)| Sample { processors: idle(at), requests, at_ns: 0 };
         requests.into_iter().zip(0..).map(sample).collect()
     }
@@ -264,7 +227,7 @@ mod tests {
         let requests: Vec<u64> = samples.iter().map(|sample| sample.requests).collect();
         assert_eq!(requests, [7, 0], "a machine without a device has an empty line");
         assert_eq!(samples[1].at_ns, 90);
-        assert_eq!(samples[1].processors, ProcessorTimes { busy: 3, total: 12 });
+        assert_eq!((samples[1].processors.busy, samples[1].processors.total), (3, 12));
     }
 
     #[test]

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use nestor_capture::READY_FILE;
 use nestor_capture::{Method, RecordOptions, record};
+use nestor_characterize::{Collectors, Watched, read};
+use nestor_kernel::processes::{CGROUPS, Who, is_alive, threads};
+use nestor_kernel::processor_time::{ProcessorShares, ProcessorUse, own_s};
+use nestor_ownership::{LockedDirectory, place_for_temporary};
 use nestor_stop::StopHandle;
 use nestor_trace::{RecordSummary, Wanted};
 use nestor_workload::Profile;
 use nestor_workload::profile::Processor;
 
 use super::disks;
-use super::observed::{Collectors, read};
-use super::processor::{ProcessorTimes, own_s, stat_of};
-use super::recording::Recording;
-use super::who::{Who, threads};
 use crate::progress::Progress;
 
 /// Said when it begins.
@@ -30,8 +30,10 @@ const LIST: Duration = Duration::from_secs(1);
 const BEGIN: Duration = Duration::from_secs(45);
 /// A recording does not take more of the system's memory than this; 300 to 500 bytes are a request.
 const MOST_BYTES: u64 = 1 << 30;
-/// Watching that takes a larger share of a processor is told at once.
-const MOST_COST: f64 = 0.01;
+/// A recording in memory does not record its own writes.
+const IN_MEMORY: &str = "/dev/shm";
+/// Of the recording's directory.
+const PREFIX: &str = "nestor-characterize-";
 
 /// What to watch.
 pub struct Watch<'a> {
@@ -47,15 +49,9 @@ pub struct Watch<'a> {
 
 /// What was seen besides the requests.
 struct Seen {
+    watched: Watched,
+    /// Threads whose requests count, if not all do.
     threads: HashSet<u32>,
-    processor: Processor,
-    seconds: f64,
-    /// Seconds before the end of the time at which all processes that were watched had ended.
-    ended_s: Option<f64>,
-    /// Whether the recording took as much memory as it may before the time was over.
-    full: bool,
-    /// Share of one processor that watching took.
-    cost: f64,
 }
 
 /// Watches, and says what the load is.
@@ -66,66 +62,44 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let device = disks::device(watch.device, &watch.who)?;
     // A process that has ended has no name any more.
     let who = watch.who.in_words();
-    let recording = Recording::new()?;
-    let (summary, seen) = watched(watch, &device, recording.path())?;
+    let at = Path::new(IN_MEMORY);
+    let at = if at.is_dir() { at.to_path_buf() } else { place_for_temporary() };
+    let recording = LockedDirectory::new_in(&at, PREFIX)
+        .with_context(|| format!("cannot create a directory in {} for the recording", at.display()))?;
+    let (summary, Seen { watched, threads }) = watched(watch, &device, recording.path())?;
     let files: Vec<PathBuf> = summary.files.iter().map(|name| recording.path().join(name)).collect();
-    let wanted = Wanted { device: Some(summary.device), partitions: summary.partitions.clone() };
-    let of_all = watch.who == Who::Everybody;
+    let wanted = Wanted { device: Some(summary.device), partitions: summary.partitions };
     let own_before_s = own_s();
-    let observed = read(&files, &wanted, Collectors::new((!of_all).then_some(&seen.threads)))?;
-    let others = observed.others;
-    let longer = if others > 0 {
-        format!(
-            "{others} requests came from other threads (the kernel writes back for all processes); without \
-             --pid and --cgroup, all requests count"
-        )
-    } else {
-        "watch longer (--for 5m), or while the application is working".to_owned()
-    };
-    let mut profile = observed.profile(Some(seen.seconds), &longer)?;
-    profile.processor = Some(seen.processor);
+    let observed = read(&files, &wanted, Collectors::new((!watched.everybody).then_some(&threads)))?;
+    let mut profile = watched.profile(observed)?;
     profile.observed_on = match who.as_str() {
         "" => device.display().to_string(),
         who => format!("{who} on {}", device.display()),
     };
-    profile.remarks.extend(remarks(&summary, others, of_all, &seen));
-    let reading_s = own_s() - own_before_s;
-    let cost = format!(
-        "watching took {:.2} % of one processor; reading the recording afterwards took {reading_s:.1} s of \
-         one processor",
-        seen.cost * 100.0
-    );
-    if seen.cost > MOST_COST {
+    let cost = watched.cost(own_s() - own_before_s);
+    if watched.is_costly() {
         errln!("note: {cost}: the load was not alone");
     }
     profile.remarks.push(cost);
     Ok(profile)
 }
 
-/// What the recording lacks.
-fn remarks(
-    summary: &RecordSummary,
-    others: u64,
-    of_all: bool,
-    seen: &Seen,
-) -> impl Iterator<Item = String> + use<> {
-    let dropped = summary.dropped_events;
-    [
-        (dropped > 0).then(|| format!("the kernel dropped {dropped} events")),
-        (others > 0).then(|| {
-            format!(
-                "{others} requests of other threads are left out; these include what the kernel writes back \
-                 later for the application"
+/// Whose requests count, from the options.
+///
+/// # Errors
+/// When there is no such process or group.
+pub fn who(pid: Option<u32>, cgroup: Option<&Path>) -> Result<Who> {
+    match (pid, cgroup) {
+        (Some(pid), _) => Who::process(pid)
+            .with_context(|| format!("there is no process {pid}; `pgrep -a NAME` finds it")),
+        (None, Some(cgroup)) => Who::group(cgroup).map_err(|below| {
+            anyhow!(
+                "there is no control group {} below {CGROUPS}; `systemd-cgls` or `cat /proc/PID/cgroup` shows them",
+                below.display()
             )
         }),
-        of_all.then(|| "the processor's shares are those of the whole machine".to_owned()),
-        seen.ended_s.map(|ended_s| {
-            format!("the processes ended {ended_s:.0} s early: rates are those of the time before their end")
-        }),
-        seen.full.then(|| format!("the memory for the recording was full after {:.0} s", seen.seconds)),
-    ]
-    .into_iter()
-    .flatten()
+        (None, None) => Ok(Who::Everybody),
+    }
 }
 
 /// Records until the time is over or the user has enough.
@@ -152,7 +126,8 @@ fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSum
             bail!("the recorder of {} did not begin within {} s", device.display(), BEGIN.as_secs())
         };
         // With blktrace's, which has ended now.
-        seen.cost = (own_s() - own_before_s) / seen.seconds.max(1e-9);
+        seen.watched.own_s = own_s() - own_before_s;
+        seen.watched.dropped_events = summary.dropped_events;
         Ok((summary, seen))
     })
 }
@@ -167,15 +142,11 @@ fn free_bytes(directory: &Path) -> u64 {
     rustix::fs::statvfs(directory).map_or(u64::MAX, |room| room.f_bavail * room.f_frsize)
 }
 
-fn is_alive(pid: u32) -> bool {
-    // One that has ended and was not waited for is there, but without threads that do anything.
-    stat_of(pid).is_some_and(|stat| stat.state != 'Z')
-}
-
 /// Lists threads and reads processor times while the recorder works.
 fn look_on(watch: &Watch<'_>, recording: &Path, ended: impl Fn() -> bool) -> Seen {
     let progress = Progress::new(watch.time.as_secs());
-    let mut times = ProcessorTimes::new(watch.who == Who::Everybody);
+    let everybody = watch.who == Who::Everybody;
+    let mut times = ProcessorUse::new(everybody);
     let mut seen_threads = HashSet::new();
     let begun = Instant::now();
     // Who reads it knows that the time that is watched has begun.
@@ -208,5 +179,21 @@ fn look_on(watch: &Watch<'_>, recording: &Path, ended: impl Fn() -> bool) -> See
     progress.finish();
     let seconds = begun.elapsed().as_secs_f64();
     let ended_s = gone.then_some(watch.time.as_secs_f64() - seconds).filter(|left| *left > 1.0);
-    Seen { threads: seen_threads, processor: times.shares(seconds), seconds, ended_s, full, cost: 0.0 }
+    let ProcessorShares { user, system } = times.shares(seconds);
+    let processor = Processor { user, system };
+    let watched = Watched { seconds, everybody, processor, dropped_events: 0, ended_s, full, own_s: 0.0 };
+    Seen { watched, threads: seen_threads }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let error = who(Some(u32::MAX), None).unwrap_err().to_string();
+        assert!(error.contains("there is no process 4294967295"), "{error}");
+        let error = who(None, Some(Path::new("no/such.slice"))).unwrap_err().to_string();
+        assert!(error.contains("there is no control group no/such.slice"), "{error}");
+    }
 }

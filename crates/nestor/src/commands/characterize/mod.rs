@@ -3,16 +3,14 @@
 mod check;
 mod disks;
 mod live;
-mod observed;
-mod processor;
-mod recording;
-mod who;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nestor_characterize::of_traces;
+use nestor_trace::event::Device;
 use nestor_workload::Profile;
 
 use crate::arguments::duration;
@@ -73,11 +71,11 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         live::observe(&live::Watch {
             time: arguments.time,
             device: arguments.device.as_deref(),
-            who: who::Who::of(arguments.pid, arguments.cgroup.as_deref())?,
+            who: live::who(arguments.pid, arguments.cgroup.as_deref())?,
             interrupted: &interrupted,
         })?
     } else {
-        observed::of_traces(&arguments.trace, arguments.device.as_deref())?
+        of_traces(&arguments.trace, arguments.device.as_deref().map(number).transpose()?)?
     };
     profile.name = name(arguments);
     profile.rates.application_per_s = arguments.application_rate;
@@ -172,7 +170,7 @@ fn next(file: &str) -> String {
 }
 
 /// Takes a device's number apart, as traces have it.
-fn number(text: &str) -> Result<nestor_trace::event::Device> {
+fn number(text: &str) -> Result<Device> {
     match crate::commands::trace::analyze::device(text) {
         Ok(device) => Ok(device),
         Err(why) => bail!(why),

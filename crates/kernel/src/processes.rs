@@ -1,16 +1,13 @@
-//! Whose requests count: everybody's, a process's with its children's, a control group's.
+//! Which processes are meant: all, one with its children, a control group's.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
-use procfs::process::{Process, Task};
-
-use super::processor::stat_of;
+use procfs::process::{Process, Stat, Task};
 
 /// Where control groups of version 2 are.
-const CGROUPS: &str = "/sys/fs/cgroup";
+pub const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Whose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,30 +21,23 @@ pub enum Who {
 }
 
 impl Who {
-    /// From the options.
-    ///
-    /// # Errors
-    /// When there is no such process or group.
-    pub fn of(pid: Option<u32>, cgroup: Option<&Path>) -> Result<Self> {
-        if let Some(pid) = pid {
-            if !Path::new(&format!("/proc/{pid}")).exists() {
-                bail!("there is no process {pid}; `pgrep -a NAME` finds it");
-            }
-            return Ok(Self::Process(pid));
-        }
-        let Some(cgroup) = cgroup else { return Ok(Self::Everybody) };
-        let below = cgroup.strip_prefix(CGROUPS).or_else(|_| cgroup.strip_prefix("/")).unwrap_or(cgroup);
-        let directory = Path::new(CGROUPS).join(below);
-        if !directory.join("cgroup.procs").exists() {
-            bail!(
-                "there is no control group {} below {CGROUPS}; `systemd-cgls` or `cat /proc/PID/cgroup` shows them",
-                below.display()
-            );
-        }
-        Ok(Self::Group(directory))
+    /// A process with those that it started, if it is there.
+    pub fn process(pid: u32) -> Option<Self> {
+        Path::new(&format!("/proc/{pid}")).exists().then_some(Self::Process(pid))
     }
 
-    /// In words.
+    /// A control group, by its path with or without [`CGROUPS`].
+    ///
+    /// # Errors
+    ///
+    /// Its path below [`CGROUPS`], if there is none.
+    pub fn group(path: &Path) -> Result<Self, &Path> {
+        let below = path.strip_prefix(CGROUPS).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+        let directory = Path::new(CGROUPS).join(below);
+        if directory.join("cgroup.procs").exists() { Ok(Self::Group(directory)) } else { Err(below) }
+    }
+
+    /// In words; nothing for everybody.
     pub fn in_words(&self) -> String {
         match self {
             Self::Everybody => String::new(),
@@ -77,6 +67,16 @@ impl Who {
 /// The threads of a process.
 pub fn threads(pid: u32) -> Vec<u32> {
     tasks(pid).iter().map(|task| task.tid.cast_unsigned()).collect()
+}
+
+/// Whether a process does anything any more. One that has ended and was not waited for is there, but without threads.
+pub fn is_alive(pid: u32) -> bool {
+    stat_of(pid).is_some_and(|stat| stat.state != 'Z')
+}
+
+/// What the kernel counts of a process, if it is there.
+pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
+    Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
 fn tasks(pid: u32) -> Vec<Task> {
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_process_has_its_children_with_it() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let who = Who::of(Some(std::process::id()), None).unwrap();
+        let who = Who::process(std::process::id()).unwrap();
         let found = who.processes();
         let words = who.in_words();
         child.kill().unwrap();
@@ -119,10 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
-        let error = Who::of(Some(u32::MAX), None).unwrap_err().to_string();
-        assert!(error.contains("there is no process 4294967295"), "{error}");
-        let error = Who::of(None, Some(Path::new("no/such.slice"))).unwrap_err().to_string();
-        assert!(error.contains("there is no control group no/such.slice"), "{error}");
+    fn what_is_not_there_is_none() {
+        assert_eq!(Who::process(u32::MAX), None);
+        let slice = Path::new("no/such.slice");
+        assert_eq!(Who::group(&Path::new(CGROUPS).join(slice)), Err(slice));
     }
 }
