@@ -36,6 +36,28 @@ pub struct Trusted {
     pub missing: Option<Missing>,
 }
 
+/// What the deviation of a method rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grounds {
+    /// What it said of hidden cells.
+    HiddenStacks,
+    /// So many questions with known answers.
+    KnownAnswers(usize),
+    /// Too few of them are known.
+    Assumed,
+}
+
+impl Trusted {
+    /// What its deviation rests on.
+    pub fn grounds(&self) -> Grounds {
+        match self.truths {
+            _ if calibration::is_self_calibrated(self.method) => Grounds::HiddenStacks,
+            truths if truths >= calibration::FEWEST_TRUTHS => Grounds::KnownAnswers(truths),
+            _ => Grounds::Assumed,
+        }
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
@@ -50,6 +72,14 @@ pub struct Answer {
     /// Every null model, with its number if it has one.
     #[serde(serialize_with = "nulls::with_labels")]
     pub nulls: Vec<(NullModel, Option<f64>)>,
+}
+
+impl Answer {
+    /// The method that counts most, if any counts.
+    pub fn trusted(&self) -> Option<&Trusted> {
+        let counts = self.methods.iter().filter(|method| method.weight > 0.0);
+        counts.max_by(|a, b| a.weight.total_cmp(&b.weight))
+    }
 }
 
 /// Asks every method and weighs what they say.

@@ -14,13 +14,13 @@ use crate::methods::{METHODS, MethodId};
 /// Questions that are tried; more take longer and tell little more.
 const MOST_QUESTIONS: usize = 60;
 /// Fewer truths tell no error.
-pub const FEWEST_TRUTHS: usize = 4;
+pub(crate) const FEWEST_TRUTHS: usize = 4;
 /// The error of a method that was never held against a truth: the better half of published predictions are within it (later
 /// work lists 4 to 30 %).
 const UNTRIED: f64 = 0.25;
 
 /// Whether a method is one that learns from every cell. It says itself how sure it is: what it says was held against hidden cells.
-pub fn is_self_calibrated(method: MethodId) -> bool {
+pub(crate) fn is_self_calibrated(method: MethodId) -> bool {
     method.learner().is_some()
 }
 

@@ -4,16 +4,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_results::{Known, KnownStack, StackPart, WrittenStack, WrittenWorkload};
 use nestor_stack::{Anatomy, Layer, Stack};
+use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use nestor_workload::RateUnit;
+use serde::Serialize;
 
-use crate::Matrix;
-use crate::matrix::HostFs;
+use crate::evidence::Evidence;
+use crate::matrix::{CompletionScore, HostFs, Matrix, MatrixCell, SCORE_TRIES, SCORED_FROM};
 
 /// What the stacks of one matrix may differ in.
 const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
 
+/// A matrix with all its cells.
+pub struct CompletedMatrix {
+    /// By guest, then by host.
+    pub cells: Vec<MatrixCell>,
+    /// Those most worth measuring next, the best first.
+    pub suggested: Vec<Suggestion>,
+    /// What the same would have missed with two thirds of what is known.
+    pub score: Option<CompletionScore>,
+}
+
+/// A cell that is worth measuring.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Suggestion {
+    /// The guest.
+    pub guest: String,
+    /// The host.
+    pub host: HostFs,
+    /// What measures it.
+    pub command: String,
+}
+
 /// The matrix of a load, with a stack from which others are made by exchanging the guest and the host.
 pub struct LoadMatrix {
+    load: WrittenWorkload,
     /// What was measured.
     pub matrix: Matrix,
     /// What rates are counted in.
@@ -63,7 +87,8 @@ pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatr
     let measured = cells.iter().filter_map(|(key, (rate, _))| Some((place(key)?, *rate))).collect();
     let matrix = Matrix { rows, columns, measured };
     let unit = if moves { RateUnit::BytesPerSecond } else { RateUnit::OperationsPerSecond };
-    Some(LoadMatrix { matrix, unit, pattern: pattern?.value()?.clone() })
+    let load = workload.clone();
+    Some(LoadMatrix { load, matrix, unit, pattern: pattern?.value()?.clone() })
 }
 
 /// Everything but the guest, the host, and the image between them. Every stack has the same parts, so that values are enough.
@@ -82,6 +107,30 @@ fn with_others<T: Clone + PartialEq, const N: usize>(measured: &[T], others: [T;
 }
 
 impl LoadMatrix {
+    /// Completes it, with so many cells to measure next.
+    ///
+    /// # Errors
+    ///
+    /// The cells that are to be measured before, where there are too few.
+    pub fn complete(&self, evidence: &Evidence, suggest: usize) -> Result<CompletedMatrix, Vec<Suggestion>> {
+        let suggestions = |cells: Vec<(String, HostFs)>| {
+            let named = cells.into_iter().map(|(guest, host)| self.suggestion(guest, host, evidence));
+            named.collect::<Vec<Suggestion>>()
+        };
+        let measured = self.matrix.measured.len();
+        let Some(answer) = self.matrix.complete(suggest) else {
+            return Err(suggestions(self.wanted(FEWEST_CELLS.saturating_sub(measured))));
+        };
+        let score = self.matrix.score((measured * 2 / 3).min(SCORED_FROM), SCORE_TRIES);
+        Ok(CompletedMatrix { cells: answer.cells, suggested: suggestions(answer.suggested), score })
+    }
+
+    fn suggestion(&self, guest: String, host: HostFs, evidence: &Evidence) -> Suggestion {
+        let stack = self.stack(&guest, &host);
+        let command = evidence.command("run", &format!("'{stack}' '{}'", self.load));
+        Suggestion { guest, host, command }
+    }
+
     /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
     pub fn wanted(&self, count: usize) -> Vec<(String, HostFs)> {
         let usual = USUAL.map(ToOwned::to_owned);

@@ -109,6 +109,10 @@ pub struct CompletionScore {
     pub nulls: MatrixNulls,
 }
 
+/// Cells that the others of a matrix are told from to see how well that goes, and how often that is tried with other cells.
+pub const SCORED_FROM: usize = 12;
+/// See [`SCORED_FROM`].
+pub const SCORE_TRIES: usize = 10;
 /// Cells that have to be known before the others can be chosen.
 const FIRST: usize = 6;
 

@@ -23,6 +23,13 @@ pub struct LayerResidual {
     pub predicted_ms: Option<f64>,
 }
 
+impl LayerResidual {
+    /// Milliseconds that were predicted, less those found.
+    pub fn off_ms(&self) -> Option<f64> {
+        self.predicted_ms.map(|predicted_ms| predicted_ms - self.found_ms)
+    }
+}
+
 /// A row of where a request's time went.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LayerTime {

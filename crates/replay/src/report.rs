@@ -112,6 +112,38 @@ pub struct ReplayReport {
     pub remarks: Vec<String>,
 }
 
+/// A lag above which times were not kept: what a replay is to hold at the 99th percentile.
+const EXACT_NS: u64 = 100_000;
+/// The rate is missed where it is less than this share of what was offered.
+const RATE_KEPT: f64 = 0.99;
+
+impl ReplayReport {
+    /// The achieved rate over that of the trace at this speed; as fast as possible, over the trace's own.
+    pub fn relative_rate(&self) -> Option<f64> {
+        Some(self.achieved.requests_per_second? / self.offered.requests_per_second?)
+    }
+
+    /// The achieved share of the rate, if it was missed.
+    pub fn missed_rate(&self) -> Option<f64> {
+        self.relative_rate().filter(|rate| self.is_timed() && *rate < RATE_KEPT)
+    }
+
+    /// Whether requests were sent so late that the trace's times were not kept.
+    pub fn fell_behind(&self) -> bool {
+        self.lag_summary.is_some_and(|lag| lag.p99_ns > EXACT_NS)
+    }
+
+    /// Requests that waited although they were due.
+    pub fn waited(&self) -> u64 {
+        if self.is_timed() { self.held_back } else { 0 }
+    }
+
+    /// Whether requests have times at which they are to be sent.
+    fn is_timed(&self) -> bool {
+        self.speed != Speed::Max
+    }
+}
+
 /// How it was replayed.
 pub(crate) struct Setting {
     pub options: ReplayOptions,

@@ -30,7 +30,8 @@ pub use each_request::{RequestsRead, Wanted, each_request};
 pub use error::TraceError;
 pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
-    LivePeriods, Phase, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
+    LivePeriods, Overview, Pattern, Phase, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Sizes,
+    Timeline, TracePoint,
 };
 pub use recording::RecordSummary;
 pub use request::{Operation, Request};

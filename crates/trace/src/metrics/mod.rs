@@ -2,6 +2,7 @@
 
 mod btt;
 mod classes;
+mod overview;
 mod phase;
 mod process;
 mod seeks;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};
 pub use classes::ClassMetrics;
+pub use overview::{Overview, Pattern, Sizes};
 pub use phase::Phase;
 pub use process::{ProcessIntervals, ProcessMetrics};
 pub use seeks::{CDF_STEPS, SeekMetrics};

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nestor_predict::matrix::{CompletionScore, HostFs, MatrixCell, MatrixNulls};
+use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
-use nestor_predict::{Evidence, load_matrix, only_elsewhere};
+use nestor_predict::{CompletedMatrix, Evidence, Suggestion, load_matrix, only_elsewhere};
 use nestor_report::units::{digits, percent, share};
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
@@ -25,13 +25,6 @@ struct Json<'a> {
     score: Option<CompletionScore>,
 }
 
-#[derive(Serialize)]
-struct Suggestion {
-    guest: String,
-    host: HostFs,
-    command: String,
-}
-
 /// Completes the matrix of a load, from what is known of the place that `on` names if it has to be named.
 ///
 /// # Errors
@@ -48,41 +41,31 @@ pub fn run(
     let place = known.place.in_words();
     let Some(of_load) = load_matrix(known, &name) else { bail!(nothing_measured(known, &name, &evidence)) };
     let measured = of_load.matrix.measured.len();
-    let command = |guest: &str, host: &HostFs| {
-        evidence.command("run", &format!("'{}' '{name}'", of_load.stack(guest, host)))
+    let CompletedMatrix { cells, suggested, score } = match of_load.complete(&evidence, suggest) {
+        Ok(completed) => completed,
+        Err(wanted) => {
+            let commands: String = wanted.iter().map(|cell| format!("\n    {}", cell.command)).collect();
+            bail!(
+                "too few cells of the matrix under {name} were measured on {place}: {measured}; at least \
+                 {FEWEST_CELLS} are needed\n  measure these as well:{commands}"
+            );
+        }
     };
-    let Some(answer) = of_load.matrix.complete(suggest) else {
-        let wanted = of_load.wanted(FEWEST_CELLS.saturating_sub(measured));
-        let commands: String =
-            wanted.iter().map(|(guest, host)| format!("\n    {}", command(guest, host))).collect();
-        bail!(
-            "too few cells of the matrix under {name} were measured on {place}: {measured}; at least \
-             {FEWEST_CELLS} are needed\n  measure these as well:{commands}"
-        );
-    };
-    let suggestion = |(guest, host): &(String, HostFs)| Suggestion {
-        guest: guest.clone(),
-        host: host.clone(),
-        command: command(guest, host),
-    };
-    let suggestions: Vec<Suggestion> = answer.suggested.iter().map(suggestion).collect();
-    // What the same would have missed with as large a part of what is known.
-    let score = of_load.matrix.score((measured * 2 / 3).min(12), 10);
     if json {
         print_json(&Json {
             place: &known.place,
             workload: &name,
             unit: of_load.unit.name(),
-            cells: &answer.cells,
-            suggested: suggestions,
+            cells: &cells,
+            suggested,
             score,
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    outln!("{name} on {place}: {measured} of {} cells measured", answer.cells.len());
-    out!("{}", cells_text(&answer.cells, of_load.unit));
+    outln!("{name} on {place}: {measured} of {} cells measured", cells.len());
+    out!("{}", cells_text(&cells, of_load.unit));
     out!("{}", score.map(score_text).unwrap_or_default());
-    print_suggestions(&suggestions);
+    print_suggestions(&suggested);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,7 +132,7 @@ fn score_text(score: CompletionScore) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::matrix::Matrix;
+    use nestor_predict::matrix::{HostFs, Matrix};
     use nestor_statistics::Interval;
 
     use super::*;

@@ -1,8 +1,7 @@
 //! Answers as text.
 
-use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::residual::LayerResidual;
-use nestor_predict::{Answer, Load, Missing, nulls};
+use nestor_predict::{Answer, Grounds, Load, Missing, nulls};
 use nestor_report::units::{digits, listed, percent, signed};
 
 use super::Predicted;
@@ -62,16 +61,12 @@ fn methods_line(answer: &Answer, short: &dyn Fn(f64) -> String) -> String {
         return String::new();
     }
     let mut text = format!("  by         {}", by.join(" · "));
-    if let Some(trusted) =
-        answer.methods.iter().filter(|m| m.weight > 0.0).max_by(|a, b| a.weight.total_cmp(&b.weight))
-    {
+    if let Some(trusted) = answer.trusted() {
         let off = percent(trusted.deviation.unwrap_or_default());
-        let why = match trusted.truths {
-            _ if is_self_calibrated(trusted.method) => format!("off by {off} for hidden stacks"),
-            truths if truths >= FEWEST_TRUTHS => {
-                format!("off by {off} for {truths} known answers")
-            }
-            _ => format!("assumed off by {off}: too few answers are known"),
+        let why = match trusted.grounds() {
+            Grounds::HiddenStacks => format!("off by {off} for hidden stacks"),
+            Grounds::KnownAnswers(truths) => format!("off by {off} for {truths} known answers"),
+            Grounds::Assumed => format!("assumed off by {off}: too few answers are known"),
         };
         text += &format!("     trusted: {} ({}; {why})", trusted.method, percent(trusted.weight));
     }
@@ -89,8 +84,7 @@ fn layers_table(layers: &[LayerResidual]) -> String {
     let ms = |value: f64| format!("{value:.3}");
     let known = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ms);
     let row = |layer: &LayerResidual| {
-        let off = layer.predicted_ms.map(|predicted| predicted - layer.found_ms);
-        let off = off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
+        let off = layer.off_ms().map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
         let name = format!("  {}", layer.layer);
         [name, layer.machine.to_string(), ms(layer.found_ms), known(layer.predicted_ms), off]
     };

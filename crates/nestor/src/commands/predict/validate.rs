@@ -3,61 +3,32 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nestor_predict::matrix::CompletionScore;
+use nestor_predict::matrix::{CompletionScore, SCORE_TRIES, SCORED_FROM};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{
-    Aim, ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, aims, error_parts, load_matrix,
-    only_elsewhere, validate,
+    Aim, ErrorParts, Evidence, Held, Judged, Judgement, Scores, TermError, Validation, only_elsewhere,
 };
 use nestor_report::units::{percent, share, signed};
-use nestor_results::{Known, KnownPlace, WrittenWorkload};
-use serde::Serialize;
+use nestor_results::{Known, WrittenWorkload};
 
 use crate::output::{print_json, table};
-
-/// Cells from which the matrix is told, and how often that is tried with others.
-const FROM: usize = 12;
-const TRIES: usize = 10;
-
-#[derive(Serialize)]
-struct All {
-    place: KnownPlace,
-    cells: usize,
-    /// How far one run of a cell is from its mean, and of how many cells that is known.
-    noise: Option<(f64, usize)>,
-    /// The same by load, with its own variance shrunk to that of all.
-    noise_of_loads: Vec<(WrittenWorkload, f64)>,
-    validations: Vec<Judged>,
-    matrices: Vec<(WrittenWorkload, CompletionScore)>,
-    matrix_aims: Vec<Aim>,
-}
-
-/// What was hidden, with what the errors are made of and what was aimed at.
-#[derive(Serialize)]
-struct Judged {
-    #[serde(flatten)]
-    validation: Validation,
-    aims: Vec<Aim>,
-    made_of: Option<ErrorParts>,
-}
 
 /// Hides what is known in three ways, and matrices but for twelve cells.
 ///
 /// # Errors
 /// When there is too little to hide anything.
 pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
-    let all = judge_all(evidence, known);
-    if all.validations.is_empty() && all.matrices.is_empty() {
+    let Some(all) = Judgement::of(evidence, known) else {
         let elsewhere = only_elsewhere(known, "more", |_| true);
         bail!(
             "the store has only {} cells from {}, too few to hide some and predict them from the \
              others{}\n  measure more: {}",
-            all.cells,
-            all.place.in_words(),
+            evidence.cells.len(),
+            known.place.in_words(),
             elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
             measure_many(evidence)
         );
-    }
+    };
     if json {
         print_json(&all)?;
     } else {
@@ -66,30 +37,7 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn judge_all(evidence: &Evidence, known: &Known) -> All {
-    let ways = [Held::Stacks { known_loads: 2 }, Held::Stacks { known_loads: 0 }, Held::Families];
-    let of_cells = Noise::of(&evidence.cells);
-    let judged = |validation: Validation| Judged {
-        aims: aims::of_hidden(&validation),
-        made_of: error_parts(&validation.errors, evidence, of_cells.of_all().map(|(variance, _)| variance)),
-        validation,
-    };
-    let validations: Vec<Judged> =
-        ways.into_iter().filter_map(|held| validate(evidence, held)).map(judged).collect();
-    let matrices: Vec<(WrittenWorkload, CompletionScore)> = known
-        .loads
-        .keys()
-        .filter_map(|load| Some((load.clone(), load_matrix(known, load)?.matrix.score(FROM, TRIES)?)))
-        .collect();
-    let noise = of_cells.half_of_all();
-    let of_load = |load: &WrittenWorkload| Some((load.clone(), of_cells.half(load)?));
-    let noise_of_loads = evidence.shapes.keys().filter_map(of_load).collect();
-    let matrix_aims = aims::of_matrices(&matrices);
-    let (place, cells) = (known.place.clone(), evidence.cells.len());
-    All { place, cells, noise, noise_of_loads, validations, matrices, matrix_aims }
-}
-
-fn print_text(all: &All) {
+fn print_text(all: &Judgement) {
     outln!("{} cells from {} in the store", all.cells, all.place.in_words());
     match all.noise {
         Some((noise, cells)) => outln!(
@@ -99,8 +47,7 @@ fn print_text(all: &All) {
         ),
         None => outln!("no cell was run twice, so the measurement error is not known"),
     }
-    let (calm, wild) = (least(&all.noise_of_loads, 1.0), least(&all.noise_of_loads, -1.0));
-    if let (Some((calm, least)), Some((wild, most))) = (calm, wild) {
+    if let Some([(calm, least), (wild, most)]) = all.noise_range() {
         outln!("by load, from {} ({calm}) to {} ({wild})", share(*least), share(*most));
     }
     for Judged { validation, aims, made_of } in &all.validations {
@@ -115,7 +62,7 @@ fn print_text(all: &All) {
         }
     }
     if !all.matrices.is_empty() {
-        outln!("\nguests x hosts from {FROM} cells, {TRIES} choices");
+        outln!("\nguests x hosts from {SCORED_FROM} cells, {SCORE_TRIES} choices");
         out!("{}", matrices_text(&all.matrices));
         print_aims(&all.matrix_aims);
     }
@@ -123,11 +70,6 @@ fn print_text(all: &All) {
 
 fn print_aims(aims: &[Aim]) {
     aims.iter().for_each(|aim| outln!("  aim: {aim}"));
-}
-
-/// The load with the least noise, or with `sign` -1 the most.
-fn least(loads: &[(WrittenWorkload, f64)], sign: f64) -> Option<&(WrittenWorkload, f64)> {
-    loads.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
 }
 
 /// The errors less what the truths are off, beside what a perfect prediction would be off.
@@ -149,7 +91,6 @@ fn floor(validation: &Validation) -> String {
 
 /// Where an aim is missed, the terms of mechanisms that are wrong, the worst first.
 fn terms(validation: &Validation, aims: &[Aim]) -> String {
-    let is_missed = aims.iter().any(|aim| aim.missed_by.is_some());
     let line = |term: &TermError| {
         format!(
             "    {} {} (off by {} in the median of {} cells)\n",
@@ -159,11 +100,11 @@ fn terms(validation: &Validation, aims: &[Aim]) -> String {
             term.cells
         )
     };
-    let worst = validation.terms.iter().filter(|term| term.share > 0.0).take(4);
-    let lines: String = worst.map(line).collect();
-    if lines.is_empty() || !is_missed {
+    let wrong = validation.wrong_terms(aims);
+    if wrong.is_empty() {
         return String::new();
     }
+    let lines: String = wrong.into_iter().map(line).collect();
     format!("  by mechanisms, squared errors of the time by the term that is wrong:\n{lines}")
 }
 
@@ -242,7 +183,7 @@ fn scores(scores: &[Scores]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::{ErrorOf, Floor, Term};
+    use nestor_predict::{ErrorOf, Floor, Term, aims};
     use nestor_statistics::Interval;
 
     use super::*;

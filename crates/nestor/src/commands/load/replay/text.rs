@@ -1,15 +1,10 @@
 //! What a replay's report says, for people.
 
-use nestor_replay::{Amount, Depth, Fit, ReplayReport, Speed, TargetKind};
+use nestor_replay::{Amount, Depth, Fit, ReplayReport, TargetKind};
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 
 use crate::output::table;
-
-/// A lag above which it is said that times were not kept: what a replay is to hold at the 99th percentile.
-const EXACT_NS: u64 = 100_000;
-/// The rate is said to be missed where it is less than this share of what was offered.
-const RATE_KEPT: f64 = 0.99;
 
 /// Everything: the answer, what makes it less than it seems, then the numbers.
 pub fn replay(report: &ReplayReport) -> String {
@@ -67,10 +62,8 @@ fn answer(report: &ReplayReport) -> String {
 
 /// How many times as fast as the trace.
 fn faster(report: &ReplayReport) -> String {
-    match (report.offered.requests_per_second, report.achieved.requests_per_second) {
-        (Some(offered), Some(achieved)) => format!(", {} x the trace's own rate", digits(achieved / offered)),
-        _ => String::new(),
-    }
+    let times = report.relative_rate();
+    times.map_or_else(String::new, |times| format!(", {} x the trace's own rate", digits(times)))
 }
 
 /// What makes the numbers less than they seem.
@@ -79,26 +72,19 @@ fn warnings(report: &ReplayReport) -> Vec<String> {
     let mut say = |if_so: bool, what: String| warnings.extend(if_so.then_some(what));
     let (done, all) = (report.achieved.requests, report.plan.requests);
     say(report.interrupted, format!("interrupted: {} of {} requests were replayed", count(done), count(all)));
-    let p99_ns = report.lag_summary.map_or(0, |lag| lag.p99_ns);
     say(
-        p99_ns > EXACT_NS,
+        report.fell_behind(),
         "the replay fell behind: the processors were busy with other work, or submitting requests took too \
          long"
             .to_owned(),
     );
-    let kept = match (report.offered.requests_per_second, report.achieved.requests_per_second) {
-        (Some(offered), Some(achieved)) => achieved / offered,
-        _ => 1.0,
-    };
+    let missed = report.missed_rate();
+    say(missed.is_some(), format!("only {} of the rate was achieved", share(missed.unwrap_or_default())));
     say(
-        report.speed != Speed::Max && kept < RATE_KEPT,
-        format!("only {} of the rate was achieved", share(kept)),
-    );
-    say(
-        report.held_back > 0 && report.speed != Speed::Max,
+        report.waited() > 0,
         format!(
             "{} waited because {} were in flight, the limit (`--depth`)",
-            plural_u64(report.held_back, "request", "requests"),
+            plural_u64(report.waited(), "request", "requests"),
             count(report.depth_limit)
         ),
     );
@@ -255,7 +241,7 @@ fn latencies(report: &ReplayReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_replay::{ReplayOptions, Target, WriteData, replay as run};
+    use nestor_replay::{ReplayOptions, Speed, Target, WriteData, replay as run};
 
     use super::*;
 

@@ -3,7 +3,8 @@
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, rate, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::{
-    Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, Phase, ProcessMetrics, SeekMetrics,
+    Analysis, AnalyzedLayer, BttInterval, BttMetrics, DirectionMetrics, LayerMetrics, Pattern, Phase,
+    ProcessMetrics, SeekMetrics, Timeline,
 };
 
 use super::histograms;
@@ -13,10 +14,6 @@ use crate::output::table;
 const MOST_SIZES: usize = 6;
 /// Threads that are listed; all are in the JSON.
 const MOST_PROCESSES: usize = 20;
-/// Requests of which so many follow each other are called sequential, so few random.
-const SEQUENTIAL_ABOVE: f64 = 0.7;
-const RANDOM_BELOW: f64 = 0.3;
-
 /// Everything that a trace says.
 pub fn analysis(analysis: &Analysis) -> String {
     let mut text = format!("{}   {} records\n", analysis.trace, count(analysis.records));
@@ -56,34 +53,20 @@ pub fn metrics(m: &LayerMetrics) -> String {
 
 /// What the device did, in a line or two.
 fn answer(m: &LayerMetrics) -> String {
-    let issued = m.issued().max(m.read.completed + m.write.completed);
-    let moved = m.issued_bytes().max(m.read.completed_bytes + m.write.completed_bytes);
-    let reads = m.read.issued.max(m.read.completed);
-    if issued == 0 {
-        return "no request with data".to_owned();
+    let Some(all) = m.overview() else { return "no request with data".to_owned() };
+    let mut text = plural_u64(all.requests, "request", "requests");
+    match all.per_second {
+        Some((requests, moved)) => {
+            text += &format!(" in {}: {}, {}", duration_ns(m.span_s * 1e9), iops(requests), rate(moved));
+        }
+        None => text += &format!(", {}", bytes(all.bytes)),
     }
-    let mut text = plural_u64(issued, "request", "requests");
-    if m.span_s > 0.0 {
-        let per_second = |n: u64| n as f64 / m.span_s;
-        text += &format!(
-            " in {}: {}, {}",
-            duration_ns(m.span_s * 1e9),
-            iops(per_second(issued)),
-            rate(per_second(moved))
-        );
-    } else {
-        text += &format!(", {}", bytes(moved));
-    }
-    let kind = match m.sequential_share {
-        Some(s) if s > SEQUENTIAL_ABOVE => "sequential",
-        Some(s) if s < RANDOM_BELOW => "random",
-        _ => "partly sequential",
+    let kind = match all.pattern {
+        Pattern::Sequential => "sequential",
+        Pattern::PartlySequential => "partly sequential",
+        Pattern::Random => "random",
     };
-    text += &format!(
-        "\n  {} read, {} each on average, {kind}",
-        share(reads as f64 / issued as f64),
-        bytes(moved / issued)
-    );
+    text += &format!("\n  {} read, {} each on average, {kind}", share(all.read_share), bytes(all.mean_bytes));
     if let Some(sequential) = m.sequential_share {
         text += &format!(" ({} follow the previous request)", share(sequential));
     }
@@ -105,12 +88,11 @@ fn where_time_went(m: &LayerMetrics) -> String {
         }
         text += "\n";
     }
-    if let Some(timeline) = m.timeline.as_ref().filter(|t| t.depth.iter().any(|d| *d > 0.0)) {
-        let most = timeline.depth_max.iter().max().map_or_else(String::new, |n| format!(", {n} at most"));
-        let depth = digits(timeline.mean_depth().unwrap_or(0.0));
-        text += &format!("  the device has {depth} requests in flight on average{most}");
-        if let Some(busy) = m.btt.as_ref().and_then(|b| b.live.live_share()) {
-            text += &format!("; it is busy {} of the time", share(busy.min(1.0)));
+    if let Some((mean, most)) = m.timeline.as_ref().and_then(Timeline::in_flight) {
+        let most = most.map_or_else(String::new, |n| format!(", {n} at most"));
+        text += &format!("  the device has {} requests in flight on average{most}", digits(mean));
+        if let Some(busy) = m.btt.as_ref().and_then(BttMetrics::busy_share) {
+            text += &format!("; it is busy {} of the time", share(busy));
         }
         text += "\n";
     }
@@ -138,10 +120,8 @@ fn times(m: &LayerMetrics) -> String {
         (None, "of writes", &m.write_times.q2c),
     ];
     let btt = m.btt.unwrap_or_default();
-    let overhead = btt.overhead();
     let share_of = |phase: Phase| {
-        let found = overhead.iter().flatten().find(|(p, _)| *p == phase);
-        found.map_or_else(String::new, |(_, part)| format!("{:.4} %", part * 100.0))
+        btt.overhead_of(phase).map_or_else(String::new, |part| format!("{:.4} %", part * 100.0))
     };
     let mut rows: Vec<[String; 10]> = Vec::new();
     for (phase, what, histogram) in lines {
@@ -258,7 +238,7 @@ fn shape(m: &LayerMetrics) -> String {
     if m.identity.checked > 0 {
         lines.push(format!(
             "checked      Q2I + I2D + D2C = Q2C holds for {} of {} requests",
-            count(m.identity.checked - m.identity.violations),
+            count(m.identity.held()),
             count(m.identity.checked)
         ));
     }
@@ -266,32 +246,19 @@ fn shape(m: &LayerMetrics) -> String {
 }
 
 fn sizes(m: &LayerMetrics) -> Option<String> {
-    let all: u64 = m.size_histogram.values().sum();
-    let mut by_count: Vec<_> = m.size_histogram.iter().collect();
-    by_count.sort_by_key(|(size, number)| (std::cmp::Reverse(**number), **size));
-    let part = |number: u64| share(number as f64 / all as f64);
-    let mut named: Vec<String> = by_count
-        .iter()
-        .take(MOST_SIZES)
-        .map(|(size, number)| format!("{} {}", bytes(**size), part(**number)))
-        .collect();
-    let rest: u64 = by_count.iter().skip(MOST_SIZES).map(|(_, number)| **number).sum();
-    if rest > 0 {
-        named.push(format!("{} others {}", by_count.len() - MOST_SIZES, part(rest)));
-    }
-    (all > 0).then(|| format!("sizes        {}", named.join(", ")))
+    let sizes = m.most_frequent_sizes(MOST_SIZES)?;
+    let mut named: Vec<String> =
+        sizes.named.iter().map(|(size, part)| format!("{} {}", bytes(*size), share(*part))).collect();
+    named.extend(sizes.others.map(|(others, part)| format!("{others} others {}", share(part))));
+    Some(format!("sizes        {}", named.join(", ")))
 }
 
 fn seeks(name: &str, s: &SeekMetrics) -> String {
-    let modes = match s.modes {
-        0 | 1 => String::new(),
-        n => format!(", {} more as often", count(n - 1)),
+    let modes = match s.other_modes() {
+        0 => String::new(),
+        others => format!(", {} more as often", count(others)),
     };
     let about = if s.mode_is_lower_bound { "at least " } else { "" };
-    let within = |part: f64| {
-        let inside = s.normalised_cdf().take_while(|(distance, _)| *distance <= part).last();
-        share(inside.map_or(0.0, |(_, seeks)| seeks))
-    };
     format!(
         "{name}    {}: mean {} sectors, median {} (btt {}), mode {} ({about}{}x{modes}); {} within 1 % of the range, {} within 10 %",
         count(s.count),
@@ -300,8 +267,8 @@ fn seeks(name: &str, s: &SeekMetrics) -> String {
         count(s.btt_median_sectors),
         count(s.mode_sectors),
         count(s.mode_count),
-        within(0.01),
-        within(0.1)
+        share(s.within(0.01)),
+        share(s.within(0.1))
     )
 }
 
