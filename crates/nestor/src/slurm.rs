@@ -8,16 +8,12 @@ use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions, cell_needs};
 use nestor_measure::Watcher;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
-use nestor_results::{
-    CellKey, CellRecord, Decisions, Estimator, Store, StudyEffort, StudyRecord, budget_ended,
-};
-use nestor_slurm::{ArrayJob, Request, Settings, SharedDirectory, Slurm, SlurmCrew, take_leftovers, wall_s};
+use nestor_results::{CellKey, CellRecord, Store, StudyEffort, StudyRecord, budget_ended};
+use nestor_slurm::{ArrayJob, Request, Settings, SharedDirectory, Slurm, SlurmCrew, Spread, take_leftovers};
 use nestor_stack::{HostTime, Place, PlaceWish, Stack};
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::arguments::{LabArguments, SettledPlace, SlurmArguments};
-use crate::commands::study::minutes;
 use crate::interrupt::interrupted_by_signals;
 use crate::progress::Progress;
 use crate::{lab_image, paths, session};
@@ -60,47 +56,6 @@ pub fn settle_place(lab: &LabArguments) -> Result<()> {
     Ok(())
 }
 
-/// How a study is spread, and what that costs.
-#[derive(Clone, Debug, Serialize)]
-pub struct Spread {
-    /// Tasks at once.
-    pub tasks_at_once: usize,
-    /// MiB of memory for each task.
-    pub memory_mib: u64,
-    /// If every comparison is settled at the first look.
-    pub least: SpreadExtent,
-    /// If none is settled before its last block.
-    pub most: SpreadExtent,
-}
-
-/// What cells cost on a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SpreadExtent {
-    /// The times of all cells together, in hours.
-    pub node_hours: f64,
-    /// Seconds from the beginning to the end, if no task waits for other users.
-    pub wall_s: f64,
-}
-
-impl Spread {
-    /// `0.12 node-hours, up to 2 tasks at once, each with 1 core and 1931 MiB of memory`.
-    pub fn in_words(&self) -> String {
-        let (least, most) = (self.least.node_hours, self.most.node_hours);
-        let hours = if least == most { format!("{most:.2}") } else { format!("{least:.2} to {most:.2}") };
-        let tasks = match self.tasks_at_once {
-            1 => "1 task".to_owned(),
-            tasks => format!("up to {tasks} tasks"),
-        };
-        format!("{hours} node-hours, {tasks} at once, each with 1 core and {} MiB of memory", self.memory_mib)
-    }
-
-    /// `4 min to 9 min`.
-    pub fn wall_in_words(&self) -> String {
-        let (least, most) = (minutes(self.least.wall_s), minutes(self.most.wall_s));
-        if least == most { most } else { format!("{least} to {most}") }
-    }
-}
-
 /// Plans how what is left of a study is spread.
 ///
 /// # Errors
@@ -116,33 +71,7 @@ pub fn plan(
         None => Slurm::processors(how.partition.as_deref())?,
     };
     let stacks: Vec<Stack> = record.study.stacks.iter().filter_map(|stack| stack.value().cloned()).collect();
-    let estimator = Estimator::of(&store.past_cells(&record.ground)?);
-    let finished = store.finished(&record.hash)?;
-    let decisions = Decisions::of(&record.study, &store.cell_samples(&record.hash)?, None);
-    let cells_s = |block| -> Vec<f64> {
-        let cells = record.study.block_cells(block, record.sentinels, &decisions);
-        let left = cells.into_iter().filter(|cell| !finished.contains(cell));
-        left.map(|cell| estimator.cell(&cell).as_secs_f64()).collect()
-    };
-    let extent = |blocks: u32, seconds: f64| {
-        let rounds: Vec<Vec<f64>> = match record.study.stop {
-            // A look needs the whole block before it.
-            Some(_) => (0..blocks).map(cells_s).collect(),
-            None => vec![(0..blocks).flat_map(cells_s).collect()],
-        };
-        let all: f64 = rounds.iter().flatten().sum();
-        let wall: f64 = rounds.iter().map(|cells| wall_s(cells, tasks_at_once)).sum();
-        // What is not a cell's, such as the first boot of a host.
-        SpreadExtent { node_hours: seconds / 3600.0, wall_s: wall + (seconds - all).max(0.0) }
-    };
-    let most_blocks = record.study.most_blocks();
-    let first_look = record.study.stop.as_ref().and_then(|rule| rule.looks.first().copied());
-    Ok(Spread {
-        tasks_at_once,
-        memory_mib: cell_needs(&stacks).div_ceil(1 << 20),
-        least: extent(first_look.map_or(most_blocks, |look| look.min(most_blocks)), effort.least.seconds),
-        most: extent(most_blocks, effort.most.seconds),
-    })
+    Ok(Spread::plan(store, record, effort, tasks_at_once, cell_needs(&stacks))?)
 }
 
 /// Runs what is left of a study on the cluster; returns how it ended, and whether it was interrupted.
@@ -267,28 +196,5 @@ impl Watcher for Spreading {
 
     fn cell_known(&self, record: &CellRecord, run: i64) {
         self.0.cell_known(record, run);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_spread_study_costs_is_said() {
-        let extent = |node_hours, wall_s| SpreadExtent { node_hours, wall_s };
-        let mut spread = Spread {
-            tasks_at_once: 2,
-            memory_mib: 1931,
-            least: extent(0.5, 900.0),
-            most: extent(0.5, 900.0),
-        };
-        let words = "0.50 node-hours, up to 2 tasks at once, each with 1 core and 1931 MiB of memory";
-        assert_eq!(spread.in_words(), words);
-        assert_eq!(spread.wall_in_words(), "15 min");
-        spread = Spread { tasks_at_once: 1, most: extent(2.0, 7200.0), ..spread };
-        let words = "0.50 to 2.00 node-hours, 1 task at once, each with 1 core and 1931 MiB of memory";
-        assert_eq!(spread.in_words(), words);
-        assert_eq!(spread.wall_in_words(), "15 min to 2 h");
     }
 }

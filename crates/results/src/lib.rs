@@ -18,6 +18,7 @@ pub mod path_length;
 pub mod physical;
 mod plan;
 pub mod record;
+mod room;
 mod run_levels;
 mod sameness;
 mod stopping;
@@ -48,8 +49,9 @@ pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_p
 pub use numbers::{CellNumbers, RunNumbers, of_median_rate};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
-pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
+pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words, whole_minutes};
 pub use record::{CellRecord, ImageRecord, LayerRecord, Mark, Measured, Outcome};
+pub use room::{NoRoom, require_room};
 pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{

@@ -191,6 +191,11 @@ pub fn budget_ended(budget: Duration) -> String {
     format!("budget of {} ended", duration_words(budget))
 }
 
+/// `5 min`, `1 h 30 min`: whole minutes, rounded up.
+pub fn whole_minutes(seconds: f64) -> String {
+    duration_words(Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
+}
+
 /// `90 s`, `5 min`, `1 h 30 min`: whole seconds, exact.
 pub fn duration_words(duration: Duration) -> String {
     let seconds = duration.as_secs();

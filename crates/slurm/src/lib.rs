@@ -11,14 +11,16 @@ mod ending;
 mod files;
 mod leftovers;
 mod sbatch;
+mod spread;
 mod task;
 
-pub use array::{ArrayJob, TaskCell, deal, tasks_for, wall_s};
+pub use array::{ArrayJob, TaskCell, deal, tasks_for};
 pub use cluster::{Cluster, Slurm, SlurmError, TaskState};
 pub use crew::{Settings, SlurmCrew};
 pub use files::SharedDirectory;
 pub use leftovers::{Leftovers, take_leftovers};
 pub use sbatch::{Request, SCRIPT, arguments};
+pub use spread::{Spread, SpreadExtent};
 pub use task::{TaskFiles, TaskStatus};
 
 #[cfg(test)]

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use nestor_machine::agent::work_root;
 use nestor_measure::campaign::CampaignEnd;
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_results::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
-    WrittenPlace, trace_costs,
+    WrittenPlace, require_room, trace_costs,
 };
 use nestor_slurm::Slurm;
 
 use super::next::next_commands;
 use super::plan::{print_plan, say_what_begins};
 use super::resume::as_begun;
-use super::room::require_room;
 use super::user_media::require_allowed;
 use crate::arguments::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
@@ -91,7 +91,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     if effort.most.cells > 0 {
         say_what_begins(&record, &effort, side_by_side, spread.as_ref())?;
         let media_here = spread.is_none().then_some(&place);
-        require_room(&record.study, media_here, &effort, store.path())?;
+        require_room(&record.study, media_here, &effort, store.path(), work_root())?;
     }
     begin(store, &mut record, &effort, side_by_side)?;
     let (end, interrupted) = match &spread {

@@ -4,7 +4,6 @@ mod carry_out;
 mod next;
 mod plan;
 mod resume;
-mod room;
 mod user_media;
 
 use std::process::ExitCode;
@@ -16,7 +15,6 @@ use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
 
 pub use carry_out::{carry_out, prepare};
-pub use plan::words as minutes;
 pub use user_media::{plan_lines, written_paths};
 
 /// Runs a study from its file, or goes on with it, and writes its report.

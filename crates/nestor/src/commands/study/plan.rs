@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use nestor_report::units;
-use nestor_results::{StudyEffort, StudyRecord, duration_words};
+use nestor_results::{StudyEffort, StudyRecord, duration_words, whole_minutes};
+use nestor_slurm::{Spread, SpreadExtent};
 use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
 use crate::output::{print_json, table};
-use crate::slurm::{Spread, SpreadExtent};
 
 #[derive(Serialize)]
 struct PlanView<'a> {
@@ -102,7 +102,8 @@ fn summary_text(
         range(least.cells.to_string(), most.cells.to_string()),
         match spread {
             Some(spread) => spread.wall_in_words(),
-            None => range(words(least.wall_s(side_by_side)), words(most.wall_s(side_by_side))),
+            None =>
+                range(whole_minutes(least.wall_s(side_by_side)), whole_minutes(most.wall_s(side_by_side))),
         },
     );
     let place = record.ground.as_asked();
@@ -133,11 +134,6 @@ fn where_in_words(place: &str, side_by_side: usize, spread: Option<&Spread>) -> 
     }
 }
 
-/// Whole minutes, rounded up.
-pub fn words(seconds: f64) -> String {
-    duration_words(std::time::Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
-}
-
 fn time_rests_on(effort: &StudyEffort) -> String {
     let (known, all) = (effort.known_cells, effort.most.cells);
     match (known, effort.rests_on_past_cells) {
@@ -152,14 +148,14 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
     let share =
         |e: &nestor_results::Effort| units::percent(if e.seconds > 0.0 { e.load_s / e.seconds } else { 0.0 });
-    let wall = |e: &nestor_results::Effort| words(e.wall_s(view.side_by_side));
+    let wall = |e: &nestor_results::Effort| whole_minutes(e.wall_s(view.side_by_side));
     let mut rows = vec![
         ["cells".to_owned(), effort.least.cells.to_string(), effort.most.cells.to_string()],
         ["time".to_owned(), wall(&effort.least), wall(&effort.most)],
         ["measuring".to_owned(), share(&effort.least), share(&effort.most)],
     ];
     if let Some(spread) = view.slurm {
-        rows[1] = ["time".to_owned(), words(spread.least.wall_s), words(spread.most.wall_s)];
+        rows[1] = ["time".to_owned(), whole_minutes(spread.least.wall_s), whole_minutes(spread.most.wall_s)];
         let hours = |extent: &SpreadExtent| format!("{:.2}", extent.node_hours);
         rows.push(["node-hours".to_owned(), hours(&spread.least), hours(&spread.most)]);
     }

@@ -5,12 +5,30 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
-use nestor_machine::agent::work_root;
-use nestor_report::units;
-use nestor_results::{Study, StudyEffort, WrittenStack};
-use nestor_stack::Place;
-use nestor_stack::{LayerDefinition, MediumKind, Stack};
+use nestor_stack::{LayerDefinition, MediumKind, Place, Stack};
+use nestor_text::units;
+use thiserror::Error;
+
+use crate::{Study, StudyEffort, WrittenStack};
+
+/// A study needs more space than is free.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "the study may need {} for {what}, but only {} are free\n  nothing was begun; free some space, or name \
+     {otherwise}, or use smaller data sets (scale=, size=) or fewer blocks (-n)",
+    units::bytes(*.bytes),
+    units::bytes(*.free)
+)]
+pub struct NoRoom {
+    /// How much is needed on one file system.
+    bytes: u64,
+    /// What for, and where.
+    what: String,
+    /// How much is free there.
+    free: u64,
+    /// What else can be named.
+    otherwise: String,
+}
 
 /// Space that is needed somewhere.
 struct Need {
@@ -24,12 +42,19 @@ struct Need {
 }
 
 /// Refuses to begin if the planned space exceeds what is free where it is needed.
-/// `place` is `None` where the media are on other machines.
+/// `place` is `None` where the media are on other machines; the data of modelled disks is in `work_root`.
 ///
 /// # Errors
 /// How much is needed, where, and how much is free there.
-pub fn require_room(study: &Study, place: Option<&Place>, effort: &StudyEffort, store: &Path) -> Result<()> {
-    let mut needs = place.map_or_else(Vec::new, |place| data_needs(study, place, effort.data_bytes()));
+pub fn require_room(
+    study: &Study,
+    place: Option<&Place>,
+    effort: &StudyEffort,
+    store: &Path,
+    work_root: PathBuf,
+) -> Result<(), NoRoom> {
+    let mut needs =
+        place.map_or_else(Vec::new, |place| data_needs(study, place, effort.data_bytes(), work_root));
     needs.push(Need {
         path: store.to_owned(),
         bytes: effort.results_bytes,
@@ -44,7 +69,10 @@ pub fn require_room(study: &Study, place: Option<&Place>, effort: &StudyEffort, 
 }
 
 /// `room` tells the file system of a path and its free bytes; where it does not, nothing is refused.
-fn refuse_what_does_not_fit(needs: &[Need], room: &dyn Fn(&Path) -> Option<(u64, u64)>) -> Result<()> {
+fn refuse_what_does_not_fit(
+    needs: &[Need],
+    room: &dyn Fn(&Path) -> Option<(u64, u64)>,
+) -> Result<(), NoRoom> {
     for need in needs {
         let Some((file_system, free)) = room(&need.path) else { continue };
         let here: Vec<&Need> =
@@ -57,24 +85,17 @@ fn refuse_what_does_not_fit(needs: &[Need], room: &dyn Fn(&Path) -> Option<(u64,
         let what: Vec<String> = here().map(|n| format!("{} ({})", n.what, n.path.display())).collect();
         let mut otherwise: Vec<&str> = here().map(|n| n.otherwise).collect();
         otherwise.dedup();
-        bail!(
-            "the study may need {} for {}, but only {} are free\n  nothing was begun; free some space, or \
-             name {}, or use smaller data sets (scale=, size=) or fewer blocks (-n)",
-            units::bytes(bytes),
-            what.join(" and "),
-            units::bytes(free),
-            otherwise.join(", or ")
-        );
+        return Err(NoRoom { bytes, what: what.join(" and "), free, otherwise: otherwise.join(", or ") });
     }
     Ok(())
 }
 
 /// The data of a modelled disk is in the work directory, that of a file of the user's in the file, where what it holds
 /// already is room too. A device has the room that it has, and another machine's is not known here.
-fn data_needs(study: &Study, place: &Place, bytes: u64) -> Vec<Need> {
+fn data_needs(study: &Study, place: &Place, bytes: u64, work_root: PathBuf) -> Vec<Need> {
     match place {
         Place::Emulated(_) => vec![Need {
-            path: work_root(),
+            path: work_root,
             bytes,
             what: "data of the modelled disk",
             otherwise: "another work directory: NESTOR_WORK=DIRECTORY",
@@ -168,12 +189,12 @@ mod tests {
         let disk = disk.display();
         let stacks = vec![format!("ext4/file:{disk}").into(), format!("xfs/file:{disk}").into()];
         let study = Study::new("s", "S", stacks, vec!["fio:seq-write".into()]);
-        let needed =
-            |bytes| data_needs(&study, &Place::This, bytes).iter().map(|n| n.bytes).collect::<Vec<_>>();
+        let needs = |place: &Place, bytes| data_needs(&study, place, bytes, PathBuf::new());
+        let needed = |bytes| needs(&Place::This, bytes).iter().map(|n| n.bytes).collect::<Vec<_>>();
         assert_eq!(needed(1 << 20), [0], "one file, once");
         assert!(needed(64 << 20)[0] <= 63 << 20, "{:?}", needed(64 << 20));
         assert!(needed(64 << 30)[0] < GIB, "no more than the file is long");
-        assert!(data_needs(&study, &Place::Ssh("host".to_owned()), GIB).is_empty());
+        assert!(needs(&Place::Ssh("host".to_owned()), GIB).is_empty());
     }
 
     #[test]
