@@ -15,6 +15,7 @@ use super::{Recorded, announce_ready, buffer_kib_of_cpu, cpus, memory_bytes, new
 use nestor_stop::{StopHandle, Woken};
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 const METHOD: &str = "blktrace";
@@ -87,9 +88,7 @@ impl<'a> Relay<'a> {
             thread::sleep(PAUSE);
         }
         Ok(Recorded {
-            dropped_events: dropped_events(
-                &fs::read_to_string(self.output.join(BLKTRACE_LOG)).unwrap_or_default(),
-            ),
+            dropped_events: dropped_events(&self.log()),
             files: recorded_files(&self.output),
             started: self.started,
             stopped_monotonic_ns,
@@ -141,9 +140,10 @@ impl<'a> Relay<'a> {
 
     fn ended_early(&self, status: ExitStatus) -> TraceError {
         let said = self.said();
-        let advice = if said.contains("Operation not permitted") {
+        let errors: Vec<Errno> = self.log().lines().filter_map(error_of).collect();
+        let advice = if errors.contains(&Errno::PERM) {
             "; this kernel locks the relay files (lockdown=confidentiality), but tracefs may still work"
-        } else if said.contains("Device or resource busy") {
+        } else if errors.contains(&Errno::BUSY) {
             "; the device is being traced already: end the other blktrace, or run `blktrace -k DEVICE` if it was killed"
         } else {
             ""
@@ -151,8 +151,13 @@ impl<'a> Relay<'a> {
         self.device.cannot(METHOD, format!("it ended with {status}; {said}{advice}"))
     }
 
+    /// What blktrace has printed.
+    fn log(&self) -> String {
+        fs::read_to_string(self.output.join(BLKTRACE_LOG)).unwrap_or_default()
+    }
+
     fn said(&self) -> String {
-        let log = fs::read_to_string(self.output.join(BLKTRACE_LOG)).unwrap_or_default();
+        let log = self.log();
         let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
         if lines.is_empty() {
             "it printed nothing".to_owned()
@@ -285,6 +290,13 @@ fn remove_recorded(output: &Path) {
     }
 }
 
+/// The kernel's error in a line of blktrace, which prints its number before its words (`setup_buts` and `open_ios` in blktrace.c):
+/// `BLKTRACESETUP(2) /dev/vda failed: 16/Device or resource busy`.
+fn error_of(line: &str) -> Option<Errno> {
+    let (number, _) = line.rsplit_once(": ")?.1.split_once('/')?;
+    number.parse().ok().map(Errno::from_raw_os_error)
+}
+
 /// `Total: 3642 events (dropped 17), 171 KiB data`, once per device.
 fn dropped_events(log: &str) -> u64 {
     let numbers =
@@ -314,6 +326,14 @@ mod tests {
         let log = "=== vda ===\n  CPU  0:   3625 events,  170 KiB data\n  Total:   3642 events (dropped 17),  171 KiB data\n";
         assert_eq!(dropped_events(log), 17);
         assert_eq!(dropped_events("Total: 3 events (dropped many)"), 0);
+    }
+
+    #[test]
+    fn errors_are_told_apart_by_their_numbers() {
+        let busy = "BLKTRACESETUP(2) /dev/vda failed: 16/Device or resource busy";
+        let locked = "Thread 0 failed open /sys/kernel/debug/block/vda/trace0: 1/Operation not permitted";
+        assert_eq!([busy, locked].map(error_of), [Some(Errno::BUSY), Some(Errno::PERM)]);
+        assert_eq!(error_of("  Total:   3642 events (dropped 17),  171 KiB data"), None);
     }
 
     /// How often this thread has waited for something.
