@@ -1,4 +1,4 @@
-//! What programs say of errors of the kernel: the words of the C library, which with `LC_ALL=C` are always the same (glibc,
+//! What programs say of errors of the kernel: the words of the C library, which with `LC_ALL=C` or `C.UTF-8` are always the same (glibc,
 //! `sysdeps/gnu/errlist.h`).
 
 /// `ENOSPC` and `EDQUOT`.

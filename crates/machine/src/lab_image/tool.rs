@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use nestor_text::c_library::says_no_space;
 use rustix::process::{Pid, Signal};
 
 use super::error::LabImageError;
@@ -195,12 +196,11 @@ impl ToolFailure {
     }
 }
 
+/// apt's own words for it, `You don't have enough free space in /var/cache/apt/archives/.`, which it says before it writes anything.
+const NO_SPACE_OF_APT: &str = "enough free space in";
+
 fn disk_is_full(output: &[String]) -> bool {
-    output.iter().any(|line| {
-        ["No space left on device", "Disk quota exceeded", "enough free space in"]
-            .iter()
-            .any(|s| line.contains(s))
-    })
+    output.iter().any(|line| says_no_space(line) || line.contains(NO_SPACE_OF_APT))
 }
 
 /// apt's first complaint about something it could not fetch or trust, without its prefix.
