@@ -3,6 +3,7 @@
 //! The ESX study found the think time of its model so (§5.2): varied until the model's rate was the application's.
 
 use nestor_statistics::LatencyHistogram;
+use nestor_text::units::ByteUnit;
 use nestor_workload::profile::{LARGEST_UNNAMED_FILE_BYTES, LONGEST_THINK_MS};
 use nestor_workload::{LoadResult, OperationClass, Profile, Workload, WorkloadError};
 use serde::Serialize;
@@ -55,10 +56,10 @@ pub fn fit_think_time<E: From<WorkloadError>>(
     let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_UNNAMED_FILE_BYTES));
     if size.is_none() && profile.file_bytes() > file_bytes {
         profile.remarks.push(format!(
-            "the think time was fitted on a file of {:.1} GB, but the requests span {:.1} GB: seeks were \
+            "the think time was fitted on a file of {}, but the requests span {}: seeks were \
              shorter (--size)",
-            file_bytes as f64 / 1e9,
-            profile.file_bytes() as f64 / 1e9
+            ByteUnit::GB.rounded(file_bytes as f64, 1),
+            ByteUnit::GB.rounded(profile.file_bytes() as f64, 1)
         ));
     }
     let counted_ms = profile.concurrency.think_ms;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use nestor_flowops::Source;
+use nestor_text::units::ByteUnit;
 use nestor_wml::Script;
 use nestor_workload::Workload;
 
@@ -91,7 +92,7 @@ fn read_script(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MOST_SCRIPT_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_SCRIPT_BYTES {
-        let what = format!("a script has at most {} MiB", MOST_SCRIPT_BYTES >> 20);
+        let what = format!("a script has at most {}", ByteUnit::MiB.whole(MOST_SCRIPT_BYTES));
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     Ok(bytes)

@@ -42,6 +42,37 @@ pub fn size(bytes: u64) -> String {
     in_binary_unit(bytes, |_| true)
 }
 
+/// A unit of bytes, for numbers that are to have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteUnit {
+    /// 2^10.
+    KiB,
+    /// 2^20.
+    MiB,
+    /// 10^9, as disks are sold by.
+    GB,
+}
+
+impl ByteUnit {
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::KiB => 1 << 10,
+            Self::MiB => 1 << 20,
+            Self::GB => 1_000_000_000,
+        }
+    }
+
+    /// As many whole ones as there are: `8191 KiB`.
+    pub fn whole(self, bytes: u64) -> String {
+        format!("{} {self:?}", bytes / self.bytes())
+    }
+
+    /// Rounded to so many decimals: `8.6 GB`.
+    pub fn rounded(self, bytes: f64, decimals: usize) -> String {
+        format!("{:.decimals$} {self:?}", bytes / self.bytes() as f64)
+    }
+}
+
 /// In the largest unit of which there is one; a whole number of a unit is written without a decimal where `may_be_whole`.
 fn in_binary_unit(bytes: u64, may_be_whole: impl Fn(&str) -> bool) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -123,6 +154,14 @@ pub fn plural_u64(number: u64, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_may_be_chosen() {
+        assert_eq!([ByteUnit::KiB.whole(8191), ByteUnit::MiB.whole(3 << 20)], ["7 KiB", "3 MiB"]);
+        let rounded = [ByteUnit::GB.rounded(8_589_934_592.0, 1), ByteUnit::KiB.rounded(11_264.0, 1)];
+        assert_eq!(rounded, ["8.6 GB", "11.0 KiB"]);
+        assert_eq!(ByteUnit::GB.rounded(36_700_000_000.0, 0), "37 GB");
+    }
 
     #[test]
     fn numbers_read_well() {

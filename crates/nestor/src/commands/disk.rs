@@ -5,6 +5,7 @@ use std::io::Write as _;
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk_server::control::{ControlRequest, ControlResponse};
 use nestor_disk_server::{ControlClient, DiskTime, ServeOptions};
+use nestor_text::units::ByteUnit;
 use serde_json::json;
 
 use crate::arguments::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
@@ -48,7 +49,7 @@ fn list(as_json: bool) -> Result<()> {
     let rows: Vec<[String; 4]> = profiles
         .iter()
         .map(|p| {
-            let gigabytes = format!("{:.0} GB", p.capacity_bytes as f64 / 1e9);
+            let gigabytes = ByteUnit::GB.rounded(p.capacity_bytes as f64, 0);
             [p.name.to_owned(), p.medium.kind().to_owned(), gigabytes, p.title.to_owned()]
         })
         .collect();

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use nestor_machine::lab_image::{self, LabImage};
+use nestor_text::units::ByteUnit;
 use serde_json::json;
 
 use crate::arguments::LabCommand;
@@ -46,12 +47,12 @@ fn say(image: &LabImage) -> Result<()> {
     let bytes = std::fs::metadata(&image.root_squashfs).map_or(0, |m| m.len());
     outln!("{}", image.directory.display());
     outln!(
-        "  Debian {} {}, Linux {}, {} packages, {} MiB",
+        "  Debian {} {}, Linux {}, {} packages, {}",
         image.manifest.suite,
         image.manifest.architecture,
         image.manifest.kernel_release,
         image.manifest.packages.len(),
-        bytes >> 20
+        ByteUnit::MiB.whole(bytes)
     );
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What stacks do to loads, learnt from every cell of the store.
 
+use nestor_text::units::ByteUnit;
+
 use super::{Predicted, measure_many};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{Expected, FEWEST_CELLS, Knowledge};
@@ -23,8 +25,8 @@ pub(super) fn predict(
     )];
     for (part, nearest, octaves) in &evidence.amounts_apart(&question.to) {
         steps.push(format!(
-            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, is used instead",
-            nearest / 1048576.0
+            "no stack with this {part} was measured: {}, {octaves:.1} doublings away, is used instead",
+            ByteUnit::MiB.rounded(*nearest, 0)
         ));
     }
     let deviation = there.alone(Learner::Rates).map_or(f64::INFINITY, |guess| guess.deviation);

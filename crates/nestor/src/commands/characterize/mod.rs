@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_characterize::of_traces;
+use nestor_text::units::ByteUnit;
 use nestor_trace::event::Device;
 use nestor_workload::Profile;
 
@@ -150,12 +151,12 @@ fn name(arguments: &CharacterizeArguments) -> String {
 fn summary(profile: &Profile) -> String {
     let (requests, who, rates) = (&profile.requests, &profile.concurrency, &profile.rates);
     format!(
-        "{}: {:.0} requests/s, {:.0} % reads, {:.0} % random, {:.1} KiB on average, {} workers that think {:.1} ms, {:.2} ms response",
+        "{}: {:.0} requests/s, {:.0} % reads, {:.0} % random, {} on average, {} workers that think {:.1} ms, {:.2} ms response",
         profile.name,
         rates.requests_per_s,
         requests.read_share * 100.0,
         requests.random_share * 100.0,
-        requests.mean_bytes / 1024.0,
+        ByteUnit::KiB.rounded(requests.mean_bytes, 1),
         who.workers,
         who.think_ms,
         rates.response_ms,

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_layout::{Class, DirectDevice, Layout, ReadAt, read};
+use nestor_text::units::ByteUnit;
 use serde::Serialize;
 
 use crate::interrupt::interrupted_by_signals;
@@ -203,20 +204,20 @@ fn render(printed: &Printed<'_>) -> String {
         .iter()
         .map(|(class, bytes)| {
             let share = *bytes as f64 / total * 100.0;
-            [class.to_string(), format!("{} KiB", bytes >> 10), format!("{share:.3} %")]
+            [class.to_string(), ByteUnit::KiB.whole(*bytes), format!("{share:.3} %")]
         })
         .collect();
     let mut text = format!(
-        "{}, {} MiB in blocks of {} bytes, {} extents\n\n",
+        "{}, {} in blocks of {} bytes, {} extents\n\n",
         printed.file_system,
-        printed.total_bytes >> 20,
+        ByteUnit::MiB.whole(printed.total_bytes),
         printed.block_bytes,
         printed.extents
     );
     text += &table(&["", "bytes", "share"], &rows);
     for image in &printed.images {
-        let (path, kib) = (image.path.display(), image.bytes >> 10);
-        text += &format!("  image {path}: inode {}, {kib} KiB in {} extents\n", image.inode, image.extents);
+        let (path, size) = (image.path.display(), ByteUnit::KiB.whole(image.bytes));
+        text += &format!("  image {path}: inode {}, {size} in {} extents\n", image.inode, image.extents);
     }
     for remark in printed.remarks {
         text += &format!("  {remark}\n");
