@@ -10,20 +10,20 @@ use crate::observation::Observation;
 use crate::price::Price;
 use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, pairs};
 
-/// One stack that could be taken.
+/// A stack to choose from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// Its place, from 1.
+    /// Its rank, starting at 1.
     pub place: usize,
     /// The stack.
     pub stack: WrittenStack,
-    /// Whether it is the user's.
+    /// Whether it is the user's own stack.
     pub is_yours: bool,
-    /// Whether it was measured; otherwise it is predicted from others.
+    /// Whether it was measured; otherwise its rate is predicted from measured stacks.
     pub measured: bool,
     /// Its rate.
     pub rate: Estimate,
-    /// Its rate over that of yours.
+    /// Its rate divided by the rate of the user's stack.
     pub vs_yours: Option<Ratio>,
     /// Why its number is not physical, where that is so.
     pub not_physical: Option<String>,

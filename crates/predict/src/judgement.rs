@@ -1,4 +1,5 @@
-//! How good predictions from a store are: what is known is hidden in three ways, and matrices but for twelve cells.
+//! How accurate predictions from a store are. Measured cells are hidden in three ways and predicted from the others; matrices are
+//! completed from twelve of their cells.
 
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use serde::Serialize;

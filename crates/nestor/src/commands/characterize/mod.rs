@@ -43,7 +43,7 @@ pub struct CharacterizeArguments {
     /// Its name [default: that of the file]
     #[arg(long)]
     name: Option<String>,
-    /// What the application itself counted per second meanwhile: transactions, messages
+    /// The application's own rate during that time, per second: transactions, messages
     #[arg(long, value_name = "NUMBER")]
     application_rate: Option<f64>,
     /// Run a load of the profile in this directory, fit its think time until the rates agree, and say how close the two are

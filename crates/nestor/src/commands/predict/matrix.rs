@@ -87,7 +87,7 @@ fn print_suggestions(suggestions: &[Suggestion]) {
     }
 }
 
-/// Every cell; those that were not measured with what null models say of them.
+/// All cells. Those that were not measured have the null models' predictions beside them.
 fn cells_text(cells: &[MatrixCell], unit: RateUnit) -> String {
     let rate = |rate: f64| digits(rate / unit.scale());
     let rows: Vec<[String; 6]> = cells
@@ -115,7 +115,7 @@ fn cells_text(cells: &[MatrixCell], unit: RateUnit) -> String {
     table(&["guest", "host", unit.name(), "90 % interval", "row x column", "mean of all"], &rows)
 }
 
-/// What completing from a part missed, and what the null models did.
+/// How well part of the known cells predicts the rest, compared with the null models.
 fn score_text(score: CompletionScore) -> String {
     format!(
         "\n{} of the known cells predict the others with a median error of {} (90th percentile {}), {} \

@@ -13,10 +13,10 @@ use nestor_results::{Known, WrittenWorkload};
 
 use crate::output::{print_json, table};
 
-/// Hides what is known in three ways, and matrices but for twelve cells.
+/// Shows how accurate predictions are: hides measured cells, predicts them from the others, and prints the errors.
 ///
 /// # Errors
-/// When there is too little to hide anything.
+/// When the store has too few cells to hide any.
 pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     let Some(all) = Judgement::of(evidence, known) else {
         let elsewhere = only_elsewhere(known, "more", |_| true);
