@@ -1,6 +1,7 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
-use nestor_machine::{Command, Machine};
+use nestor_link::LinkStatistics;
+use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
 use nestor_stack::{
     Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Relation, Stack,
 };
@@ -245,5 +246,18 @@ impl Lab {
     /// The modelled disk in use, if any.
     pub fn served_disk(&self) -> Option<&ServedDisk> {
         self.disk.as_ref()
+    }
+
+    /// What has gone over a link of the stack since it was built.
+    ///
+    /// # Errors
+    /// There is no such link, or its server does not answer.
+    pub fn link_statistics(&self, link: LayerIndex) -> Result<LinkStatistics, MachineError> {
+        let served = self.links.iter().find(|served| served.is_at(link));
+        let served = served.ok_or_else(|| {
+            let refusal = Refusal::new(Cause::NotThere, "the link is not served");
+            MachineError::Refused { machine: self.ground().label().to_owned(), refusal }
+        })?;
+        served.statistics()
     }
 }

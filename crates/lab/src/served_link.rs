@@ -1,7 +1,8 @@
 //! A modelled link: its server process on the ground.
 
-use nestor_link::End;
+use nestor_link::{End, LinkStatistics};
 use nestor_machine::{InterfaceAttachment, Machine, MachineError};
+use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::LinkOptions;
 
 use crate::server_process::{ServedDevice, ServerProcess};
@@ -56,6 +57,20 @@ impl ServedLink {
     /// The control socket.
     pub(crate) fn control(&self) -> String {
         self.server.control_socket()
+    }
+
+    /// Whether it is the link at that position of the stack.
+    pub(crate) fn is_at(&self, index: LayerIndex) -> bool {
+        self.position == index.position()
+    }
+
+    /// What it has done since it was started.
+    ///
+    /// # Errors
+    /// Its server does not answer.
+    pub(crate) fn statistics(&self) -> Result<LinkStatistics, MachineError> {
+        let said = self.server.control(&["statistics"])?;
+        serde_json::from_str(&said).map_err(|e| self.server.not_understood(&e))
     }
 
     /// Ends the server.

@@ -76,6 +76,17 @@ impl ServerProcess {
         self.ground.run_ok(Command::new(argv).timeout_s(120))
     }
 
+    /// What it answered is not what was asked for: it is another version.
+    pub(crate) fn not_understood(&self, why: &dyn std::fmt::Display) -> MachineError {
+        let device = self.device.command();
+        self.refused(format!("the {device} server's answer is not understood: {why}"))
+    }
+
+    fn refused(&self, reason: String) -> MachineError {
+        let refusal = Refusal::new(Cause::Other, reason);
+        MachineError::Refused { machine: self.ground.label().to_owned(), refusal }
+    }
+
     /// A socket is there a moment before its server listens.
     fn wait_until_listening(&self) -> Result<(), MachineError> {
         self.ground.await_file(self.process, &self.control_socket(), SERVER_LIMIT)?;
@@ -87,9 +98,7 @@ impl ServerProcess {
                 // That the program that asks has failed says nothing of the server.
                 Err(e) if Instant::now() >= deadline => {
                     let device = self.device.command();
-                    let refusal =
-                        Refusal::new(Cause::Other, format!("the {device} server does not answer: {e}"));
-                    return Err(MachineError::Refused { machine: self.ground.label().to_owned(), refusal });
+                    return Err(self.refused(format!("the {device} server does not answer: {e}")));
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nestor_link::End;
+use nestor_link::{End, LinkStatistics};
 use nestor_serving::{ControlStream, Controlled, ServingError};
 use serde::{Deserialize, Serialize};
 
@@ -43,32 +43,6 @@ pub enum LinkResponse {
         /// Why.
         reason: String,
     },
-}
-
-/// What an end has sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
-    /// Frames on the wire.
-    pub frames: u64,
-    /// Their bytes, without preamble, check sequence and gap.
-    pub bytes: u64,
-    /// Of what it sent, what was lost on the wire.
-    pub lost: u64,
-    /// What could not be taken from it, or given to it.
-    pub refused: u64,
-}
-
-/// What a link has done since its server started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkStatistics {
-    /// Both ends have a machine.
-    pub connected: bool,
-    /// What one end sends arrives at the other.
-    pub joined: bool,
-    /// What the lower end has sent.
-    pub from_lower: Sent,
-    /// What the upper end has sent.
-    pub from_upper: Sent,
 }
 
 impl Controlled for Shared {

@@ -3,11 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use nestor_link::{Direction, End, Fate};
+use nestor_link::{Direction, End, Fate, LinkStatistics, Sent};
 use nestor_serving::{Clock, ServingError};
 use nestor_stop::StopHandle;
 
-use crate::control::{LinkStatistics, Sent};
 use crate::port::{Port, Queue};
 use crate::together::Together;
 use crate::{LinkOptions, LinkTime};

@@ -3,6 +3,8 @@
 //! Pure: a frame goes in with the time at which the machine sends it, and its fate comes out. Who moves the bytes is in
 //! `nestor-link-server`.
 
+mod statistics;
 mod wire;
 
+pub use statistics::{LinkStatistics, Sent};
 pub use wire::{Direction, End, FRAME_OVERHEAD_BYTES, Fate, SHORTEST_FRAME_BYTES, Wire, wire_bytes};

@@ -193,6 +193,7 @@ mod tests {
             correlation: None,
             trace_remarks: Vec::new(),
             path_length: None,
+            networks: Vec::new(),
         };
         let record = CellRecord {
             stack: "ext4/hdd".into(),

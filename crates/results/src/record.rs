@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::TraceMode;
 use crate::environment::Environment;
 use crate::failure::CellFailure;
+use crate::network::NetworkRecord;
 use crate::path_length::PathLength;
 use crate::{WrittenStack, WrittenWorkload};
 
@@ -141,6 +142,9 @@ pub struct Measured {
     /// Instructions by whose they are; in virtual time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_length: Option<PathLength>,
+    /// What went over networks, from the application down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkRecord>,
 }
 
 /// The image file of a virtual disk or a loop device, after the workload.

@@ -41,6 +41,7 @@ fn record(job: &ArrayJob, cell: &TaskCell, bytes: u64) -> CellRecord {
         correlation: None,
         trace_remarks: Vec::new(),
         path_length: None,
+        networks: Vec::new(),
     };
     CellRecord {
         stack: key.stack.clone(),

@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod recording;
 pub mod request;
 pub mod request_file;
+pub mod rpc;
 mod sink;
 pub mod summarize;
 

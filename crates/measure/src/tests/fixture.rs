@@ -37,6 +37,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         correlation: None,
         trace_remarks: Vec::new(),
         path_length: None,
+        networks: Vec::new(),
     };
     CellRecord {
         stack: stack.into(),

@@ -55,6 +55,7 @@ impl MadeUp {
             correlation: None,
             trace_remarks: Vec::new(),
             path_length: None,
+            networks: Vec::new(),
         };
         self.records.push(CellRecord {
             stack: stack.into(),

@@ -58,6 +58,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
             correlation: None,
             trace_remarks: Vec::new(),
             path_length: None,
+            networks: Vec::new(),
         }),
         marks: Vec::new(),
         environment: Environment { ground: "emulated".into(), ..Environment::default() },

@@ -13,7 +13,7 @@ use super::record::readable_json;
 use super::trace::TracePage;
 use super::{charts, sentence, typeset};
 use crate::units;
-use crate::view::{CellReport, LayerRow, PathView, RunView};
+use crate::view::{CellReport, LayerRow, NetworkView, PathView, RunView};
 
 /// Charts escape by themselves.
 fn chart(svg: Option<String>) -> Value {
@@ -56,6 +56,7 @@ pub(super) struct CellPage {
     remarks: Vec<String>,
     /// Instructions of an operation; empty where they were not counted.
     path: String,
+    networks: Vec<String>,
     machines: Vec<MachinePage>,
     settings: Vec<(String, String)>,
     packages: Vec<(String, String)>,
@@ -165,6 +166,7 @@ impl CellPage {
             by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
             trace: TracePage::of(run.trace.as_ref(), &run.layers),
             remarks: remarks(run),
+            networks: run.networks.iter().map(network_words).collect(),
             path: run.path.as_ref().map(path_words).unwrap_or_default(),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -189,6 +191,18 @@ fn times(run: &RunView) -> String {
 }
 
 /// Instructions of an operation, in a sentence.
+fn network_words(network: &NetworkView) -> String {
+    let calls: Vec<String> = network
+        .procedures
+        .iter()
+        .map(|row| match row.per_operation {
+            Some(each) => format!("{} {} ({each:.3} per operation)", row.procedure, units::count(row.calls)),
+            None => format!("{} {}", row.procedure, units::count(row.calls)),
+        })
+        .collect();
+    typeset(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link))
+}
+
 fn path_words(path: &PathView) -> String {
     let count = |instructions: f64| units::count(instructions.round() as u64);
     let parts: Vec<String> = path

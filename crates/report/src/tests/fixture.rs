@@ -210,6 +210,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         correlation: None,
         trace_remarks: Vec::new(),
         path_length: None,
+        networks: Vec::new(),
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 8] = [
+const MIGRATIONS: [(&str, Option<Fill>); 9] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -20,6 +20,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 8] = [
     (VERSION_6, Some(rows::backfill_instructions)),
     (VERSION_7, Some(stacks::backfill_machine_options)),
     (VERSION_8, Some(rows::backfill_machines_and_marks)),
+    (VERSION_9, None),
 ];
 
 const VERSION_1: &str = "
@@ -240,6 +241,30 @@ CREATE TABLE machines (
     memory_bytes INTEGER NOT NULL,
     accelerator TEXT NOT NULL,      -- what executes its instructions
     PRIMARY KEY (run, machine)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What went over networks: calls of network file systems, counted at both ends, and frames, counted by the link.
+const VERSION_9: &str = "
+CREATE TABLE rpc (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,         -- of the network file system, as in layers
+    end TEXT NOT NULL CHECK (end IN ('client', 'server')),
+    procedure TEXT NOT NULL,        -- WRITE, GETATTR, ...; at a server of version 4, an operation
+    calls INTEGER NOT NULL,
+    sent_bytes INTEGER NOT NULL,    -- of calls; a server does not count them
+    received_bytes INTEGER NOT NULL, -- of replies
+    response_ms INTEGER NOT NULL,   -- from calls to replies, summed up
+    PRIMARY KEY (run, depth, end, procedure)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE links (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,         -- of the network file system, as in layers
+    toward TEXT NOT NULL CHECK (toward IN ('client', 'server')),
+    frames INTEGER NOT NULL,        -- on the wire
+    bytes INTEGER NOT NULL,         -- without preamble, check sequence and gap
+    lost INTEGER NOT NULL,
+    PRIMARY KEY (run, depth, toward)
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -96,6 +96,7 @@ pub fn measured(bytes: u64) -> Measured {
         correlation: None,
         trace_remarks: Vec::new(),
         path_length: None,
+        networks: Vec::new(),
     }
 }
 

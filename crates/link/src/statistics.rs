@@ -1,0 +1,41 @@
+//! What has gone over a link.
+
+use serde::{Deserialize, Serialize};
+
+/// What an end has sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Frames on the wire.
+    pub frames: u64,
+    /// Their bytes, without preamble, check sequence and gap.
+    pub bytes: u64,
+    /// Of what it sent, what was lost on the wire.
+    pub lost: u64,
+    /// What could not be taken from it, or given to it.
+    pub refused: u64,
+}
+
+impl Sent {
+    /// What was sent after an earlier count of the same end.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            frames: self.frames.saturating_sub(earlier.frames),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            lost: self.lost.saturating_sub(earlier.lost),
+            refused: self.refused.saturating_sub(earlier.refused),
+        }
+    }
+}
+
+/// What a link has done since its server started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatistics {
+    /// Both ends have a machine.
+    pub connected: bool,
+    /// What one end sends arrives at the other.
+    pub joined: bool,
+    /// What the lower end has sent.
+    pub from_lower: Sent,
+    /// What the upper end has sent.
+    pub from_upper: Sent,
+}

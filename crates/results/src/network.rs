@@ -1,0 +1,22 @@
+//! What went over a network while a workload ran.
+
+use nestor_link::Sent;
+use nestor_trace::rpc::RpcCounts;
+use serde::{Deserialize, Serialize};
+
+/// A network file system and the link below it, while the workload ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetworkRecord {
+    /// The layer as written in the stack.
+    pub layer: String,
+    /// Its position in the stack, from the application down.
+    pub position: usize,
+    /// What the client has called.
+    pub client: RpcCounts,
+    /// What the server was called for. Of version 4, the operations within the calls.
+    pub server: RpcCounts,
+    /// What the client's machine has sent; the link's own count.
+    pub to_server: Sent,
+    /// What the server's machine has sent.
+    pub to_client: Sent,
+}

@@ -1,0 +1,312 @@
+//! Remote procedure calls of NFS, as the kernel's client and server count them.
+//!
+//! The client counts each call (`/proc/self/mountstats`, net/sunrpc/stats.c). The server counts the procedures of version 3, and of version
+//! 4 the operations within the calls (`/proc/net/rpc/nfsd`, fs/nfsd/stats.c): one call of a client has several.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+
+use procfs::FromBufRead;
+use procfs::process::MountStats;
+use serde::{Deserialize, Serialize};
+
+/// Procedures of version 3 by their numbers (RFC 1813, section 3).
+const PROCEDURES_3: [&str; 22] = [
+    "NULL",
+    "GETATTR",
+    "SETATTR",
+    "LOOKUP",
+    "ACCESS",
+    "READLINK",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "MKDIR",
+    "SYMLINK",
+    "MKNOD",
+    "REMOVE",
+    "RMDIR",
+    "RENAME",
+    "LINK",
+    "READDIR",
+    "READDIRPLUS",
+    "FSSTAT",
+    "FSINFO",
+    "PATHCONF",
+    "COMMIT",
+];
+
+/// The number of the first operation of version 4.
+const FIRST_OPERATION_4: usize = 3;
+
+/// Operations of version 4 from number 3 on (RFC 7530, section 16; RFC 8881, section 18; RFC 7862, section 15; RFC 8276, section 8.4).
+const OPERATIONS_4: [&str; 73] = [
+    "ACCESS",
+    "CLOSE",
+    "COMMIT",
+    "CREATE",
+    "DELEGPURGE",
+    "DELEGRETURN",
+    "GETATTR",
+    "GETFH",
+    "LINK",
+    "LOCK",
+    "LOCKT",
+    "LOCKU",
+    "LOOKUP",
+    "LOOKUPP",
+    "NVERIFY",
+    "OPEN",
+    "OPENATTR",
+    "OPEN_CONFIRM",
+    "OPEN_DOWNGRADE",
+    "PUTFH",
+    "PUTPUBFH",
+    "PUTROOTFH",
+    "READ",
+    "READDIR",
+    "READLINK",
+    "REMOVE",
+    "RENAME",
+    "RENEW",
+    "RESTOREFH",
+    "SAVEFH",
+    "SECINFO",
+    "SETATTR",
+    "SETCLIENTID",
+    "SETCLIENTID_CONFIRM",
+    "VERIFY",
+    "WRITE",
+    "RELEASE_LOCKOWNER",
+    "BACKCHANNEL_CTL",
+    "BIND_CONN_TO_SESSION",
+    "EXCHANGE_ID",
+    "CREATE_SESSION",
+    "DESTROY_SESSION",
+    "FREE_STATEID",
+    "GET_DIR_DELEGATION",
+    "GETDEVICEINFO",
+    "GETDEVICELIST",
+    "LAYOUTCOMMIT",
+    "LAYOUTGET",
+    "LAYOUTRETURN",
+    "SECINFO_NO_NAME",
+    "SEQUENCE",
+    "SET_SSV",
+    "TEST_STATEID",
+    "WANT_DELEGATION",
+    "DESTROY_CLIENTID",
+    "RECLAIM_COMPLETE",
+    "ALLOCATE",
+    "COPY",
+    "COPY_NOTIFY",
+    "DEALLOCATE",
+    "IO_ADVISE",
+    "LAYOUTERROR",
+    "LAYOUTSTATS",
+    "OFFLOAD_CANCEL",
+    "OFFLOAD_STATUS",
+    "READ_PLUS",
+    "SEEK",
+    "WRITE_SAME",
+    "CLONE",
+    "GETXATTR",
+    "SETXATTR",
+    "LISTXATTRS",
+    "REMOVEXATTR",
+];
+
+/// What was counted of one procedure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Calls, or at a server of version 4, operations within calls.
+    pub calls: u64,
+    /// Bytes of the calls with their headers; a server does not count them.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Bytes of the replies with their headers; a server does not count them.
+    #[serde(default)]
+    pub received_bytes: u64,
+    /// Milliseconds from the calls to their replies, summed up; a server does not count them.
+    #[serde(default)]
+    pub response_ms: u64,
+}
+
+/// Calls by procedure, those that were called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RpcCounts(BTreeMap<String, Calls>);
+
+/// Why counters could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// The kernel's text is not as expected.
+    #[error("the counters of the NFS client are not as expected: {0}")]
+    Client(String),
+    /// No NFS is mounted there.
+    #[error("no NFS is mounted at {0}")]
+    NotMounted(String),
+    /// The server's text has no counters of this version.
+    #[error("the counters of the NFS server lack a line `{0}`")]
+    NoLine(&'static str),
+    /// A count is no number.
+    #[error("the counters of the NFS server have {0:?} where a number belongs")]
+    NoNumber(String),
+}
+
+/// The versions of NFS, as counters tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RpcVersion {
+    /// Version 3.
+    V3,
+    /// Version 4, whatever its minor version.
+    V4,
+}
+
+impl RpcCounts {
+    /// What a client has counted of a mount since it was made, from `/proc/self/mountstats`.
+    ///
+    /// # Errors
+    /// The text is not as expected, or has no such mount.
+    pub fn of_client(mountstats: &str, mount_point: &Path) -> Result<Self, RpcError> {
+        let mounts = MountStats::from_buf_read(Cursor::new(mountstats))
+            .map_err(|e| RpcError::Client(e.to_string()))?;
+        let statistics = mounts
+            .into_iter()
+            .find(|mount| mount.mount_point == mount_point && mount.statistics.is_some())
+            .and_then(|mount| mount.statistics)
+            .ok_or_else(|| RpcError::NotMounted(mount_point.display().to_string()))?;
+        let called = statistics.per_op_stats.into_iter().filter(|(_, of_one)| of_one.operations > 0);
+        Ok(Self(
+            called
+                .map(|(procedure, of_one)| {
+                    let calls = Calls {
+                        calls: of_one.operations,
+                        sent_bytes: of_one.bytes_sent,
+                        received_bytes: of_one.bytes_recv,
+                        response_ms: u64::try_from(of_one.cum_resp_time.as_millis()).unwrap_or(u64::MAX),
+                    };
+                    (procedure, calls)
+                })
+                .collect(),
+        ))
+    }
+
+    /// What a server has counted of a version since its machine booted, from `/proc/net/rpc/nfsd`.
+    ///
+    /// # Errors
+    /// The text is not as expected.
+    pub fn of_server(counters: &str, version: RpcVersion) -> Result<Self, RpcError> {
+        let (line, first, names): (_, _, &[&str]) = match version {
+            RpcVersion::V3 => ("proc3", 0, &PROCEDURES_3),
+            RpcVersion::V4 => ("proc4ops", FIRST_OPERATION_4, &OPERATIONS_4),
+        };
+        let mut words = counters
+            .lines()
+            .map(str::split_whitespace)
+            .find_map(|mut words| (words.next()? == line).then_some(words))
+            .ok_or(RpcError::NoLine(line))?;
+        // How many there are.
+        words.next();
+        let mut counts = BTreeMap::new();
+        for (word, name) in words.skip(first).zip(names) {
+            let calls = word.parse().map_err(|_| RpcError::NoNumber(word.to_owned()))?;
+            if calls > 0 {
+                counts.insert((*name).to_owned(), Calls { calls, ..Calls::default() });
+            }
+        }
+        Ok(Self(counts))
+    }
+
+    /// What was counted after an earlier count of the same client or server.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let left = self.0.iter().map(|(procedure, now)| {
+            let before = earlier.0.get(procedure).copied().unwrap_or_default();
+            let calls = Calls {
+                calls: now.calls.saturating_sub(before.calls),
+                sent_bytes: now.sent_bytes.saturating_sub(before.sent_bytes),
+                received_bytes: now.received_bytes.saturating_sub(before.received_bytes),
+                response_ms: now.response_ms.saturating_sub(before.response_ms),
+            };
+            (procedure.clone(), calls)
+        });
+        Self(left.filter(|(_, calls)| calls.calls > 0).collect())
+    }
+
+    /// Each procedure that was called, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Calls)> {
+        self.0.iter().map(|(procedure, calls)| (procedure.as_str(), *calls))
+    }
+
+    /// Calls of one procedure.
+    pub fn calls_of(&self, procedure: &str) -> u64 {
+        self.0.get(procedure).map_or(0, |calls| calls.calls)
+    }
+
+    /// Calls of all procedures.
+    pub fn calls(&self) -> u64 {
+        self.0.values().map(|calls| calls.calls).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTSTATS: &str = "\
+device sysfs mounted on /sys with fstype sysfs
+device 10.78.1.1:/ mounted on /run/nestor/1/mount-0 with fstype nfs4 statvers=1.1
+\topts:\trw,vers=4.2,rsize=262144,wsize=262144,namlen=255,acregmin=3,acregmax=60,acdirmin=30,acdirmax=60,hard,proto=tcp,timeo=600,retrans=2,sec=sys
+\tage:\t12
+\timpl_id:\tname='',domain='',date='0,0'
+\tcaps:\tcaps=0xffbffff,wtmult=512,dtsize=262144,bsize=0,namlen=255
+\tnfsv4:\tbm0=0xfdffbfff,bm1=0x40f9be3e,bm2=0x60803,acl=0x3,sessions,pnfs=not configured
+\tsec:\tflavor=1,pseudoflavor=1
+\tevents:\t1 2 0 0 1 2 3 4 0 0 0 0 0 1 0 2 1 0 0 0 0 0 0 0 0 0 0
+\tbytes:\t0 4096 0 0 0 4096 0 1
+\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)
+\txprt:\ttcp 784 0 1 0 0 13 13 0 13 0 2 0 0
+\tper-op statistics
+\t        NULL: 1 1 0 44 24 0 0 0 0
+\t        READ: 0 0 0 0 0 0 0 0 0
+\t       WRITE: 5 5 0 21400 900 1 7 9 0
+\t      COMMIT: 2 2 0 500 300 0 3 4 0
+
+device tmpfs mounted on /tmp with fstype tmpfs
+";
+
+    #[test]
+    fn a_client_counts_calls_and_bytes_of_its_mount() {
+        let counts = RpcCounts::of_client(MOUNTSTATS, Path::new("/run/nestor/1/mount-0")).unwrap();
+        let write = Calls { calls: 5, sent_bytes: 21400, received_bytes: 900, response_ms: 7 };
+        assert_eq!(counts.iter().collect::<Vec<_>>().last(), Some(&("WRITE", write)));
+        assert_eq!((counts.calls(), counts.calls_of("COMMIT"), counts.calls_of("READ")), (8, 2, 0));
+        let missing = RpcCounts::of_client(MOUNTSTATS, Path::new("/tmp")).unwrap_err();
+        assert_eq!(missing.to_string(), "no NFS is mounted at /tmp");
+        assert!(counts.since(&counts).iter().next().is_none());
+    }
+
+    #[test]
+    fn a_server_counts_by_the_numbers_of_procedures() {
+        let counters = "rc 0 9 3\nfh 0 0 0 0 0\nproc3 22 1 2 0 0 0 0 0 7 0 0 0 0 0 0 0 0 0 0 0 0 0 3\n\
+                        proc4 2 1 30\nproc4ops 76 0 0 0 4 0 5 0 0 0 6\n";
+        let counted = |version| {
+            let counts = RpcCounts::of_server(counters, version).unwrap();
+            counts.iter().map(|(name, calls)| format!("{name} {}", calls.calls)).collect::<Vec<_>>()
+        };
+        assert_eq!(counted(RpcVersion::V3), ["COMMIT 3", "GETATTR 2", "NULL 1", "WRITE 7"]);
+        assert_eq!(counted(RpcVersion::V4), ["ACCESS 4", "COMMIT 5", "GETATTR 6"]);
+        let none = RpcCounts::of_server("rc 0 0 0\n", RpcVersion::V3).unwrap_err();
+        assert_eq!(none.to_string(), "the counters of the NFS server lack a line `proc3`");
+        assert!(RpcCounts::of_server("proc3 22 x", RpcVersion::V3).is_err());
+    }
+
+    #[test]
+    fn numbers_of_operations_are_those_of_the_protocol() {
+        let number = |name| OPERATIONS_4.iter().position(|known| *known == name).unwrap() + FIRST_OPERATION_4;
+        // RFC 8881, section 16.2.3 (`nfs_opnum4`) and RFC 7862, section 12.2.
+        let known = [("WRITE", 38), ("EXCHANGE_ID", 42), ("SEQUENCE", 53), ("ALLOCATE", 59), ("CLONE", 71)];
+        assert!(known.iter().all(|(name, expected)| number(name) == *expected));
+        assert_eq!(number("REMOVEXATTR"), 75);
+    }
+}
