@@ -73,6 +73,16 @@ impl Stack {
         Anatomy { above: &layers[..at], virtual_machine: Some(&layers[at]), below, medium, disk }
     }
 
+    /// Whether what the application uses comes from another machine over a link, and not from the disk of its own virtual machine:
+    /// the application's machine is beside that one, or inside a client that only passes the link on.
+    pub fn is_beside(&self) -> bool {
+        match self.crossings().next() {
+            Some((_, Crossing::Beside)) => true,
+            Some((_, Crossing::Inside)) => self.anatomy().disk.is_none(),
+            Some((_, Crossing::None)) | None => false,
+        }
+    }
+
     /// The same virtual machine with the medium itself as its disk: `ext3/kvm/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack without a
     /// virtual machine is its own, and so is one whose virtual machine has no disk.
     #[must_use]
@@ -167,6 +177,16 @@ mod tests {
         assert_eq!(on_a_server.anatomy().host_file_system().map(crate::Layer::name), Some("nfs"));
         let mounted = stack("nfs/link/ext4/hdd");
         assert_eq!(mounted.anatomy().guest_file_system().map(crate::Layer::name), Some("nfs"));
+    }
+
+    #[test]
+    fn who_uses_another_machine_over_a_link_is_beside_it() {
+        for beside in ["nfs/link/ext4/hdd", "nfs/kvm/link/xfs/hdd", "nfs/link/xfs/part/kvm/raw/ext4/hdd"] {
+            assert!(stack(beside).is_beside(), "{beside}");
+        }
+        for other in ["ext4/hdd", "kvm/hdd", "ext4/kvm/raw/xfs/hdd", "ext2/kvm/raw/nfs/link/xfs/hdd"] {
+            assert!(!stack(other).is_beside(), "{other}");
+        }
     }
 
     #[test]

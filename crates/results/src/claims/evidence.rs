@@ -177,7 +177,8 @@ WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND 
 const EVERY: &str = "
 CREATE TEMP TABLE stack_parts AS
 SELECT s.*,
-    CASE WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk' ELSE 'nested' END AS kind,
+    CASE WHEN is_beside(s.stack) THEN 'beside' WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk'
+        ELSE 'nested' END AS kind,
     coalesce(s.crossing, '') || '|' || coalesce(s.device, '') || '|' || coalesce(s.aio, '') || '|'
         || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.machine_options, '') || '|' || coalesce(s.guest_sched, '') || '|'
         || coalesce(s.guest_readahead, '') || '|' || coalesce(s.medium, '') || '|' || coalesce(s.medium_options, '')

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nestor_stack::Stack;
 use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
 use nestor_statistics::{
     GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation,
@@ -14,6 +15,7 @@ use rusqlite::types::FromSql;
 
 use super::limits::with_room;
 use super::searches::limit_searches;
+use crate::WrittenStack;
 
 /// `None` where the samples do not have it. The second argument is the confidence of intervals.
 type OfSamples = fn(&[f64], f64) -> Option<f64>;
@@ -150,10 +152,14 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 
 /// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
 /// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
-/// `capacity(metric, reference ms, target ms, rounded)`. SQLite's searches are limited.
+/// `capacity(metric, reference ms, target ms, rounded)`; and `is_beside(stack)`, for a stack that this version knows. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
     add_model(connection)?;
+    connection.create_scalar_function("is_beside", 1, PURE, |context| {
+        let stack = argument::<WrittenStack>(context, 0)?;
+        Ok(stack.value().is_some_and(Stack::is_beside))
+    })?;
     let held = Held::default();
     let correlation = RankCorrelation { held: held.clone() };
     connection.create_aggregate_function("rank_correlation", 2, PURE, correlation)?;

@@ -7,7 +7,8 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::claims::{
-    Better, Claim, ClaimKind, ClaimResult, Expected, FigureKind, FigureQuery, FigureX, figures, judge,
+    Better, Claim, ClaimKind, ClaimResult, Evidence, Expected, FigureKind, FigureQuery, FigureX, figures,
+    judge,
 };
 use crate::record::{CellRecord, Mark};
 use crate::{Store, Study, StudyRecord, Verdict};
@@ -92,6 +93,16 @@ fn against_raw(host: &str, percent: f64) -> Claim {
         "SELECT block AS unit, baseline, candidate, run, baseline_run FROM pair WHERE host = '{host}'"
     );
     claim(ClaimKind::Ratio, Some(change(percent)), &sql)
+}
+
+#[test]
+fn a_client_beside_its_server_is_not_native() {
+    let stacks = ["ext3/hdd", "nfs/link/ext3/hdd", "ext3/kvm/raw/nfs/link/jfs/hdd", NESTED, RAW];
+    let lab = Lab::new(stacks.map(|stack| record(stack, 0, MIB)).to_vec());
+    let evidence = Evidence::new(&lab.store, &lab.study).unwrap();
+    let mut kinds = evidence.connection().prepare("SELECT kind FROM cell ORDER BY run").unwrap();
+    let kinds: Vec<String> = kinds.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(kinds, ["native", "beside", "nested", "nested", "raw-disk"]);
 }
 
 #[test]
