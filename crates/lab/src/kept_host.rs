@@ -1,6 +1,8 @@
 //! Hosts in virtual time are not booted for every cell. One is booted with the guests of its stack, and its state is saved when all
 //! have booted. Every cell continues from that state, so each begins in the same one.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -25,8 +27,12 @@ use crate::{BuildError, Lab, memory};
 /// The directory of the cache in which they are.
 const DIRECTORY: &str = "kept-hosts";
 
-/// Kept hosts at most; the least recently used is removed first. Each takes some hundred MB.
-const MOST: usize = 6;
+/// Of how many stacks the machines are kept at most; the least recently used are removed first. A stack keeps one machine at each
+/// position of machines that are in no other.
+const MOST_STACKS: usize = 6;
+
+/// What kept machines may take of the disk together before another is kept. Each takes some hundred MB, and more the more memory it has.
+const MOST_BYTES: u64 = 8 << 30;
 
 /// The lock for removing one; loading one shares it.
 const REMOVING: &str = "removing.lock";
@@ -48,6 +54,8 @@ struct KeptGuest {
 /// What is written beside a kept host's state.
 #[derive(Serialize, Deserialize)]
 struct Description {
+    /// Its position among the machines of its stack.
+    root: MachineIndex,
     /// Outermost first.
     guests: Vec<KeptGuest>,
     /// Length of the state.
@@ -193,7 +201,7 @@ impl Lab {
         if files.description().is_some() {
             return Ok(());
         }
-        make_room(directory).map_err(failed)?;
+        make_room(directory, root.index).map_err(failed)?;
         self.keep(stack, root, memory_bytes, files)
     }
 
@@ -229,7 +237,8 @@ impl Lab {
                 let state = fs::File::open(&partial)?;
                 // After a power cut, the name must not refer to an incomplete file.
                 state.sync_all()?;
-                let description = Description { guests, state_bytes: state.metadata()?.len() };
+                let description =
+                    Description { root: root.index, guests, state_bytes: state.metadata()?.len() };
                 fs::rename(&partial, &files.state)?;
                 fs::write(&files.description, serde_json::to_vec(&description)?)
             };
@@ -358,8 +367,8 @@ fn remove_partial(directory: &Path) -> Vec<PathBuf> {
     entries.filter(is_left).filter(|path| fs::remove_file(path).is_ok()).collect()
 }
 
-/// Removes the least recently used ones and the remains of killed runs.
-fn make_room(directory: &Path) -> io::Result<()> {
+/// Removes the least recently used ones before another is kept at a position of its stack, and the remains of killed runs.
+fn make_room(directory: &Path, at: MachineIndex) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -370,12 +379,23 @@ fn make_room(directory: &Path) -> io::Result<()> {
         }
     }
     remove_partial(directory);
-    kept.sort_by_key(|(used, _)| *used);
-    let too_many = (kept.len() + 1).saturating_sub(MOST);
-    if too_many > 0
+    kept.sort_by_key(|(used, _)| Reverse(*used));
+    let (mut numbers, mut bytes) = (BTreeMap::from([(at, 1)]), 0);
+    let mut stays = |files: &Files| {
+        // What another run is just writing cannot be read yet.
+        let read = files.description().map(|description| (description.root, description.state_bytes));
+        let (root, state_bytes) = read.unwrap_or((MachineIndex::OUTERMOST, 0));
+        let number = numbers.entry(root).or_insert(0);
+        *number += 1;
+        bytes += state_bytes;
+        *number <= MOST_STACKS && bytes <= MOST_BYTES
+    };
+    let too_many: Vec<Files> =
+        kept.into_iter().map(|(_, files)| files).filter(|files| !stays(files)).collect();
+    if !too_many.is_empty()
         && let Some(_nobody_loads_one) = try_lock(directory)?
     {
-        kept.iter().take(too_many).for_each(|(_, files)| files.remove());
+        too_many.iter().for_each(Files::remove);
     }
     Ok(())
 }
@@ -384,10 +404,19 @@ fn make_room(directory: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn keep(directory: &Path, key: &str, used_s: u64) {
+    const HOST: MachineIndex = MachineIndex::OUTERMOST;
+
+    /// The position of a machine beside the host.
+    fn beside() -> MachineIndex {
+        let stack = Stack::parse("nfs/link/ext4/hdd").unwrap();
+        stack.machines().indexed().last().unwrap().0
+    }
+
+    fn keep(directory: &Path, key: &str, root: MachineIndex, used_s: u64, state_bytes: u64) {
         let files = Files::of(directory, key);
-        fs::write(&files.state, "state").unwrap();
-        fs::write(&files.description, "{\"guests\":[],\"state_bytes\":5}").unwrap();
+        fs::File::create(&files.state).unwrap().set_len(state_bytes).unwrap();
+        let description = Description { root, guests: Vec::new(), state_bytes };
+        fs::write(&files.description, serde_json::to_vec(&description).unwrap()).unwrap();
         let used = SystemTime::UNIX_EPOCH + Duration::from_secs(used_s);
         fs::File::options().write(true).open(&files.description).unwrap().set_modified(used).unwrap();
     }
@@ -395,23 +424,43 @@ mod tests {
     #[test]
     fn the_one_used_longest_ago_makes_room() {
         let folder = tempfile::tempdir().unwrap();
-        for n in 0..MOST as u64 {
-            keep(folder.path(), &format!("k{n}"), 1_000 - n);
+        for n in 0..MOST_STACKS as u64 {
+            keep(folder.path(), &format!("k{n}"), HOST, 1_000 - n, 5);
         }
-        let last = Files::of(folder.path(), &format!("k{}", MOST - 1));
+        let last = Files::of(folder.path(), &format!("k{}", MOST_STACKS - 1));
         let first = Files::of(folder.path(), "k0");
         assert!(last.description().is_some());
-        make_room(folder.path()).unwrap();
+        make_room(folder.path(), HOST).unwrap();
         assert!(last.description().is_none() && !last.state.exists());
         assert!(first.description().is_some());
-        keep(folder.path(), "another", 2_000);
+        keep(folder.path(), "another", HOST, 2_000, 5);
         let somebody_loads_one = lock_shared(folder.path()).unwrap();
-        make_room(folder.path()).unwrap();
+        make_room(folder.path(), HOST).unwrap();
         assert!(first.description().is_some() && Files::of(folder.path(), "k4").description().is_some());
         drop(somebody_loads_one);
-        make_room(folder.path()).unwrap();
+        make_room(folder.path(), HOST).unwrap();
         assert!(Files::of(folder.path(), "k4").description().is_none());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * (MOST - 1) + 1, "with a lock file");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            2 * (MOST_STACKS - 1) + 1,
+            "with a lock file"
+        );
+    }
+
+    #[test]
+    fn stacks_with_two_machines_are_kept_as_often_as_others_unless_they_are_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..MOST_STACKS as u64 {
+            keep(folder.path(), &format!("host-{n}"), HOST, 1_000 - n, 5);
+            keep(folder.path(), &format!("client-{n}"), beside(), 1_000 - n, 5);
+        }
+        let is_kept = |key: &str| Files::of(folder.path(), key).description().is_some();
+        make_room(folder.path(), beside()).unwrap();
+        assert!(is_kept("host-5") && is_kept("client-4") && !is_kept("client-5"));
+        keep(folder.path(), "large", HOST, 2_000, MOST_BYTES - 10);
+        make_room(folder.path(), beside()).unwrap();
+        assert!(is_kept("large") && is_kept("host-0") && is_kept("client-0"));
+        assert!(!is_kept("host-1") && !is_kept("client-1"));
     }
 
     #[test]
@@ -421,7 +470,7 @@ mod tests {
         fs::write(&left, "half").unwrap();
         let own = folder.path().join(format!("k.partial-{}", std::process::id()));
         fs::write(&own, "half").unwrap();
-        make_room(folder.path()).unwrap();
+        make_room(folder.path(), HOST).unwrap();
         assert!(!left.exists() && own.exists());
         let files = Files::of(folder.path(), "k");
         fs::write(&files.state, "state").unwrap();
@@ -431,7 +480,7 @@ mod tests {
     #[test]
     fn a_state_that_was_cut_is_no_kept_host() {
         let folder = tempfile::tempdir().unwrap();
-        keep(folder.path(), "k", 1);
+        keep(folder.path(), "k", HOST, 1, 5);
         let files = Files::of(folder.path(), "k");
         assert!(files.description().is_some());
         fs::write(&files.state, "sta").unwrap();

@@ -1,10 +1,26 @@
 //! Why the place where stacks are built is not ready.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use nestor_machine::MachineError;
-use nestor_stack::Place;
+use nestor_stack::{MachineLabel, Place};
+
+/// What a machine of a stack and its guests need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryDemand {
+    /// The machine.
+    pub machine: MachineLabel,
+    /// Memory in bytes.
+    pub bytes: u64,
+}
+
+impl fmt::Display for MemoryDemand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} MiB", self.machine, self.bytes >> 20)
+    }
+}
 
 /// Why the place where stacks are built is not ready.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +60,15 @@ pub enum LabProblem {
     },
     /// More memory than there is.
     #[error(
-        "the stack's machines need {} MiB of memory, but this machine has {} MiB; use less memory for the guests \
-         (`kvm:memory=…`)", needed_bytes >> 20, available_bytes >> 20
+        "the stack's machines need {} MiB of memory ({}), but this machine has {} MiB; use less memory for guests \
+         (`kvm:memory=…`) and clients (`link:memory=…`)",
+        machines.iter().map(|machine| machine.bytes).sum::<u64>() >> 20,
+        machines.iter().map(MemoryDemand::to_string).collect::<Vec<_>>().join(", "),
+        available_bytes >> 20
     )]
     TooMuchMemory {
-        /// What the stack's machines need.
-        needed_bytes: u64,
+        /// The machines of the stack that are in no other, each with what it and its guests need.
+        machines: Vec<MemoryDemand>,
         /// What this machine has.
         available_bytes: u64,
     },
@@ -85,4 +104,25 @@ pub enum LabProblem {
         /// What the system said.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_much_memory_is_said_of_each_machine() {
+        let problem = LabProblem::TooMuchMemory {
+            machines: vec![
+                MemoryDemand { machine: MachineLabel::Host, bytes: 4 << 30 },
+                MemoryDemand { machine: MachineLabel::Client(1), bytes: 1 << 30 },
+            ],
+            available_bytes: 3 << 30,
+        };
+        assert_eq!(
+            problem.to_string(),
+            "the stack's machines need 5120 MiB of memory (host: 4096 MiB, client: 1024 MiB), but this machine has \
+             3072 MiB; use less memory for guests (`kvm:memory=…`) and clients (`link:memory=…`)"
+        );
+    }
 }

@@ -43,7 +43,7 @@ pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStac
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
-pub use lab_problem::LabProblem;
+pub use lab_problem::{LabProblem, MemoryDemand};
 pub use memory::{cell_needs, host_needs};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};

@@ -1,7 +1,7 @@
 //! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them.
 
 use nestor_link::End;
-use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
+use nestor_machine::{Cause, Command, Machine, MachineError, MachineSpec, Refusal};
 use nestor_stack::layers::network::LinkOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Relation};
 use serde::Deserialize;
@@ -34,6 +34,11 @@ impl Lab {
             let what = "a link needs machines of the lab at both ends; use `--on emulated`";
             return Err(BuildError::refused(layer, what));
         }
+        if self.place.is_in_virtual_time() && options.cpus > 1 {
+            let what = "a machine in virtual time has one processor, and only its guests have more; \
+                        omit cpus, or use `--on emulated:time=real`";
+            return Err(BuildError::refused(layer, what));
+        }
         let relation = Relation::Beside(server);
         if self.machines.parent_across(relation).is_some() {
             let what = "the machine below it is a guest, which has no interface on the network yet; \
@@ -51,10 +56,11 @@ impl Lab {
     /// The machine at the upper end of a link: the one that stands, if it fits, otherwise a new one.
     fn root_beside(&mut self, progressing: &Progressing<'_>, root: RootMachine) -> Result<(), BuildError> {
         let stack = progressing.stack;
-        let needed = memory::guest_needs(stack, root.index);
+        let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
-        if stands.is_some_and(|booted| booted.spec.name == root.name() && booted.spec.memory_bytes >= needed)
-        {
+        let fits =
+            |spec: &MachineSpec| spec.name == root.name() && spec.memory_bytes >= needed && spec.cpus == cpus;
+        if stands.is_some_and(|booted| fits(&booted.spec)) {
             return Ok(());
         }
         self.stop_guests(root.index);

@@ -51,15 +51,17 @@ fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
 
 /// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host and those beside it, and a third more for the rest.
 pub fn cell_needs(stacks: &[Stack]) -> u64 {
-    let roots = stacks.iter().map(|stack| host_needs(stack) + beside_needs(stack));
-    roots.max().unwrap_or_default().max(3) / 3 * 4
+    let together = |stack| roots_need(stack).into_iter().map(|(_, bytes)| bytes).sum::<u64>();
+    stacks.iter().map(together).max().unwrap_or_default().max(3) / 3 * 4
 }
 
-/// What the machines beside the host of a stack need.
-fn beside_needs(stack: &Stack) -> u64 {
+/// The machines of a stack that are in no other, which are the host and those beside it, each with what it and its guests need.
+pub fn roots_need(stack: &Stack) -> Vec<(MachineIndex, u64)> {
     let machines = stack.machines();
-    let roots = machines.indexed().skip(1).filter(|(index, _)| machines.parent(*index).is_none());
-    roots.map(|(root, _)| guest_needs(stack, root)).sum()
+    let roots = machines.indexed().map(|(index, _)| index).filter(|index| machines.parent(*index).is_none());
+    let need =
+        |root| if root == MachineIndex::OUTERMOST { host_needs(stack) } else { guest_needs(stack, root) };
+    roots.map(|root| (root, need(root))).collect()
 }
 
 /// What the guests of a machine cost it.
@@ -90,6 +92,20 @@ mod tests {
     fn what_is_written_holds() {
         assert_eq!(needs("ext4/kvm:memory=512M/hdd").1, [512]);
         assert_eq!(needs("ext4/kvm/raw/ext4/kvm:memory=640M/hdd").1, [640, 256]);
+    }
+
+    #[test]
+    fn a_client_needs_memory_beside_the_host_and_for_its_guest() {
+        let roots = |text: &str| -> Vec<u64> {
+            let stack = Stack::parse(text).unwrap();
+            roots_need(&stack).into_iter().map(|(_, bytes)| bytes >> 20).collect()
+        };
+        assert_eq!(roots("ext4/kvm/hdd"), [1024 + 256 + 192]);
+        assert_eq!(roots("nfs/link:memory=1G/ext4/hdd"), [1024, 1024]);
+        let with_guest = "ext2/kvm:memory=512M/raw/nfs/link/ext4/hdd";
+        assert_eq!(roots(with_guest), [1024, 512 + 192 + 512]);
+        let stack = Stack::parse(with_guest).unwrap();
+        assert_eq!(cell_needs(&[stack]), ((1024 + 512 + 192 + 512) << 20) / 3 * 4);
     }
 
     #[test]

@@ -7,15 +7,15 @@ use nestor_stack::{Accelerator, MachineIndex, Relation, Stack};
 
 use crate::accelerators::machine_identity;
 use crate::lab::LabFiles;
-use crate::lab_problem::LabProblem;
+use crate::lab_problem::{LabProblem, MemoryDemand};
 use crate::served_disk::ServedRoot;
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
-use crate::{BuildError, Lab};
+use crate::{BuildError, Lab, memory};
 
 /// The seed of machines that are booted to be kept.
 const SEED_OF_KEPT: u64 = 1;
 
-/// Processors of a root machine in real time: one for its guest, one for itself.
+/// Processors of the host in real time: one for its guest, one for itself.
 const ROOT_CPUS: u32 = 2;
 
 /// A machine of the lab that is in no other.
@@ -52,10 +52,7 @@ impl Lab {
         memory_bytes: u64,
         kept_state: Option<String>,
     ) -> Result<(), BuildError> {
-        let available_bytes = self.ground_facts.memory_bytes;
-        if memory_bytes > available_bytes / 10 * 9 {
-            return Err(LabProblem::TooMuchMemory { needed_bytes: memory_bytes, available_bytes }.into());
-        }
+        self.check_memory(stack, root, memory_bytes)?;
         let files = self.ground_files()?;
         let identity = machine_identity(&self.ground_facts, &files.hash);
         let name = root.name();
@@ -65,7 +62,8 @@ impl Lab {
             self.roots.insert(root.index, served);
         }
         let remembered = self.memory.recall(&identity);
-        let spec = self.root_spec(root, memory_bytes, kept_state, files, remembered);
+        let size = (memory_bytes, self.root_cpus(stack, root));
+        let spec = self.root_spec(root, size, kept_state, files, remembered);
         let label = stack.machines()[root.index].label;
         if spec.kept_state.is_none() {
             (self.progress)(&format!("booting the emulated {label}"));
@@ -78,11 +76,36 @@ impl Lab {
         Ok(())
     }
 
+    /// Refuses a root machine that with the other ones of its stack asks for more memory than the ground has.
+    fn check_memory(&self, stack: &Stack, root: RootMachine, memory_bytes: u64) -> Result<(), LabProblem> {
+        let available_bytes = self.ground_facts.memory_bytes;
+        let labels = stack.machines();
+        let demand = |(index, needed)| {
+            // One that stands may have more than this stack needs.
+            let stands = self.machines.get(index).and_then(|standing| standing.booted.as_ref());
+            let other = stands.map_or(needed, |booted| booted.spec.memory_bytes);
+            let bytes = if index == root.index { memory_bytes } else { other };
+            MemoryDemand { machine: labels[index].label, bytes }
+        };
+        let machines: Vec<MemoryDemand> = memory::roots_need(stack).into_iter().map(demand).collect();
+        let needed_bytes: u64 = machines.iter().map(|machine| machine.bytes).sum();
+        if needed_bytes > available_bytes / 10 * 9 {
+            return Err(LabProblem::TooMuchMemory { machines, available_bytes });
+        }
+        Ok(())
+    }
+
+    /// Processors of a root machine: of one beside another, what its link says.
+    pub(crate) fn root_cpus(&self, stack: &Stack, root: RootMachine) -> u32 {
+        let link = stack.machines()[root.index].crossing.and_then(|at| stack.layer(at).link());
+        link.map_or(ROOT_CPUS.min(self.ground_facts.cpus.max(1)), |link| link.cpus)
+    }
+
     /// `remembered`: what executes instructions here, if that was found in real time.
     fn root_spec(
         &self,
         root: RootMachine,
-        memory_bytes: u64,
+        (memory_bytes, cpus): (u64, u32),
         kept_state: Option<String>,
         files: LabFiles,
         remembered: Option<Accelerator>,
@@ -93,7 +116,7 @@ impl Lab {
         MachineSpec {
             name: root.name(),
             memory_bytes,
-            cpus: ROOT_CPUS.min(self.ground_facts.cpus.max(1)),
+            cpus,
             hypervisor: LAB_HYPERVISOR,
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
             kernel: files.kernel,
