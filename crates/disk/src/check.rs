@@ -71,7 +71,7 @@ pub fn check(profile: &Profile) -> Result<CheckReport, DiskError> {
             )?);
             rows
         }
-        Medium::Raid0(raid) => {
+        Medium::Array(raid) => {
             let mut rows = mechanics(profile, &raid.member, raid.member_bytes)?;
             rows.extend(throughput(profile, &Expected::default())?);
             rows

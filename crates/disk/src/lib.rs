@@ -14,5 +14,5 @@ pub mod profiles;
 pub use check::{CheckReport, CheckRow, check};
 pub use error::DiskError;
 pub use model::Turn;
-pub use profile::{Figure, HddProfile, Interface, Medium, Profile, Raid0Profile, SsdProfile};
+pub use profile::{ArrayProfile, Figure, HddProfile, Interface, Medium, Profile, SsdProfile};
 pub use profiles::profile;

@@ -1,8 +1,8 @@
 //! What is known of a medium: figures with their sources.
 
 use crate::error::DiskError;
+use crate::model::array::{ArrayFigures, ArrayLayout, ArrayModel, Redundancy};
 use crate::model::hdd::{GeometryFigures, HddFigures, HddModel};
-use crate::model::raid0::{Raid0Figures, Raid0Model};
 use crate::model::ssd::{SsdFigures, SsdModel};
 use crate::model::{Model, NullModel, SECTOR_BYTES, Turn};
 
@@ -82,8 +82,8 @@ pub enum Medium {
     Null,
     /// A hard disk.
     Hdd(HddProfile),
-    /// Striped hard disks.
-    Raid0(Raid0Profile),
+    /// Hard disks that are one.
+    Array(ArrayProfile),
     /// A flash disk.
     Ssd(SsdProfile),
 }
@@ -142,13 +142,15 @@ pub enum Interface {
 
 /// The figures of an array.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Raid0Profile {
+pub struct ArrayProfile {
     /// Each disk.
     pub member: HddProfile,
     /// Bytes of each disk.
     pub member_bytes: u64,
     /// Number of disks.
     pub members: u32,
+    /// What guards the data.
+    pub redundancy: Redundancy,
     /// Chunk, 2¹⁰ bytes.
     pub chunk_kib: Figure,
     /// Rate of the bus or loop, 10⁶ bytes a second.
@@ -194,7 +196,8 @@ impl Medium {
         match self {
             Self::Null => "null",
             Self::Hdd(_) => "hdd",
-            Self::Raid0(_) => "raid0",
+            Self::Array(ArrayProfile { redundancy: Redundancy::None, .. }) => "raid0",
+            Self::Array(ArrayProfile { redundancy: Redundancy::Parity, .. }) => "raid5",
             Self::Ssd(_) => "ssd",
         }
     }
@@ -213,10 +216,10 @@ impl Profile {
                 let figures = HddFigures { turned, ..hdd.figures(self.capacity_bytes) };
                 Box::new(HddModel::new(figures).map_err(misfit)?)
             }
-            Medium::Raid0(raid) => {
+            Medium::Array(raid) => {
                 let mut figures = raid.figures();
                 figures.member.turned = turned;
-                Box::new(Raid0Model::new(figures).map_err(misfit)?)
+                Box::new(ArrayModel::new(figures).map_err(misfit)?)
             }
             Medium::Ssd(ssd) => Box::new(SsdModel::new(ssd.figures()).map_err(misfit)?),
         })
@@ -258,13 +261,21 @@ impl HddProfile {
     }
 }
 
-impl Raid0Profile {
-    /// What the model takes.
-    pub fn figures(&self) -> Raid0Figures {
-        Raid0Figures {
-            member: self.member.figures(self.member_bytes),
+impl ArrayProfile {
+    /// How data lie on the disks.
+    pub fn layout(&self) -> ArrayLayout {
+        ArrayLayout {
             members: self.members,
             chunk_sectors: (self.chunk_kib.value() * 1024.0) as u64 / SECTOR_BYTES,
+            redundancy: self.redundancy,
+        }
+    }
+
+    /// What the model takes.
+    pub fn figures(&self) -> ArrayFigures {
+        ArrayFigures {
+            member: self.member.figures(self.member_bytes),
+            layout: self.layout(),
             bus_bytes_per_s: self.bus_mb_s.value() * 1e6,
             controller_overhead_ns: (self.controller_overhead_us.value() * 1e3) as u64,
         }

@@ -8,6 +8,7 @@ use nestor_stack::{
 
 use crate::built::{BlockPoint, BuiltStack, Top, Undo, UndoStep};
 use crate::file_system::build_file_system;
+use crate::guest_network::remove_interface;
 use crate::image::build_image;
 use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
@@ -103,7 +104,7 @@ impl Lab {
         }
         if !modelled && self.place.is_emulated() {
             let what = "a device or file of yours needs your own kernel; use `--on this` or `--on ssh:HOST`, \
-                        or a modelled disk (hdd, ssd, raid0, null) here";
+                        or a modelled disk (hdd, ssd, raid0, raid5, null) here";
             return Err(BuildError::refused(layer, what));
         }
         let stack = progressing.stack;
@@ -207,6 +208,7 @@ impl Lab {
                 UndoStep::DetachLoop(device) => machine.detach_loop(&device),
                 UndoStep::DetachDisk(disk) => self.unplug(on, &disk),
                 UndoStep::DetachInterface(interface) => self.disconnect(on, &interface),
+                UndoStep::RemoveInterface(name) => remove_interface(&machine, &name),
                 UndoStep::EndProcess(process) => machine.stop_process(process, 5_000).map(|_| ()),
                 UndoStep::EndExports => end_exports(&machine),
                 UndoStep::Stop => {

@@ -204,6 +204,8 @@ pub(crate) enum UndoStep {
     DetachDisk(Box<DiskAttachment>),
     /// Unplug a network interface of the machine.
     DetachInterface(InterfaceAttachment),
+    /// Remove an interface that was made in a machine.
+    RemoveInterface(String),
     /// End a program that was started.
     EndProcess(u32),
     /// End the NFS server and all its exports.

@@ -13,7 +13,7 @@ use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex,
 use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
 use crate::lab::LabFiles;
-use crate::progressing::{Offered, Progressing, Thing};
+use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::standing::{Booted, Standing};
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::tuning::tune;
@@ -32,6 +32,23 @@ const SCAN: &str = "for host in /sys/class/scsi_host/host*; do echo '- - -' > $h
 /// How often they scan, a second apart: their driver takes a moment to see a new controller.
 const SCANS: u32 = 20;
 
+/// What is below a virtual machine.
+enum Below {
+    /// A disk, and what it is made of.
+    Disk(Box<DiskAttachment>, Thing),
+    /// What is over a link.
+    Network(Box<Thing>, Remote),
+}
+
+impl Below {
+    fn disk(&self) -> Option<&DiskAttachment> {
+        match self {
+            Self::Disk(disk, _) => Some(disk),
+            Self::Network(..) => None,
+        }
+    }
+}
+
 impl Lab {
     /// The machine of a hypervisor layer with its disk on top of what was built so far.
     pub(crate) fn build_guest(
@@ -48,14 +65,15 @@ impl Lab {
         let options = layer.hypervisor().ok_or_else(|| refused("it is not a virtual machine"))?;
         let parent = below.on;
         let relation = Relation::across(layer.crossing(), parent).ok_or_else(starts_none)?;
-        let disk = attachment(stack, layer, spec, &below.thing)?;
-        let image = if let Thing::Image { layer, .. } = below.thing { Some(layer) } else { None };
-        let zeroed = image.is_some() || matches!(below.thing, Thing::Block { zeroed: true, .. });
+        let below = match below.thing {
+            Thing::Remote { thing, remote } => Below::Network(thing, remote),
+            other => Below::Disk(Box::new(attachment(stack, layer, spec, &other)?), other),
+        };
         let files = self.files_in(parent)?;
         let on = stack.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
-            self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
+            self.guest_spec(stack, (on, relation), spec, &options, files, below.disk().filter(|_| at_start));
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let name = guest_spec.name.clone();
         let guest = self.guest(stack, (on, relation), guest_spec, at_start).map_err(|e| match e {
@@ -64,6 +82,23 @@ impl Lab {
         })?;
         let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
         progressing.machines.insert(on, relation, guest);
+        if is_emulated_instead {
+            let label = progressing.machines[on].label.stored();
+            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
+        }
+        if let Some(available) = options.available {
+            hold_memory(progressing, on, layer, available)?;
+        }
+        let (disk, source) = match below {
+            Below::Disk(disk, source) => (*disk, source),
+            Below::Network(thing, remote) => {
+                let remote =
+                    self.join_guest(progressing, index, (parent, on), &name, remote).map_err(failed)?;
+                return Ok(Offered { on, thing: Thing::Remote { thing, remote } });
+            }
+        };
+        let image = if let Thing::Image { layer, .. } = source { Some(layer) } else { None };
+        let zeroed = image.is_some() || matches!(source, Thing::Block { zeroed: true, .. });
         let device = self.give_disk(progressing, (parent, on), &name, &options, disk).map_err(failed)?;
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
@@ -73,14 +108,7 @@ impl Lab {
             model: options.device.name,
             image,
         });
-        if is_emulated_instead {
-            let label = progressing.machines[on].label.stored();
-            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
-        }
         tune(progressing, on, layer, &device)?;
-        if let Some(available) = options.available {
-            hold_memory(progressing, on, layer, available)?;
-        }
         progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
@@ -268,9 +296,7 @@ fn attachment(
             return Err(BuildError::refused(layer, "the layer below it is a directory, not a disk"));
         }
         Thing::Remote { .. } => {
-            let what = "a virtual machine with an interface on the network cannot be built yet; \
-                        mount the file system below it (kvm/raw/nfs/link/…)";
-            return Err(BuildError::refused(layer, what));
+            return Err(BuildError::refused(layer, "the layer below it is on a network, and no disk"));
         }
     };
     hypervisor(spec.kind)

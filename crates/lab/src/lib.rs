@@ -11,6 +11,7 @@ pub mod doctor;
 mod error;
 mod file_system;
 mod fullness;
+mod guest_network;
 mod held_memory;
 mod hypervisor;
 mod image;

@@ -87,6 +87,7 @@ impl Lab {
         self.links.push(link);
         let names = ends.map(root_name);
         let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
+        let mut client_interface = String::new();
         for ((on, interface), (name, own)) in
             ends.into_iter().zip(interfaces).zip(names.iter().zip([&server_address, &client_address]))
         {
@@ -94,12 +95,13 @@ impl Lab {
             self.load_modules(&machine, &["virtio_net"]);
             ground.attach_interface(name, &interface)?;
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
-            bring_up(&machine, &interface.mac, own, options.mtu)?;
+            client_interface = bring_up(&machine, &interface.mac, own, options.mtu)?;
         }
         if is_virtual {
             ground.join_machines(&names[0], &names[1], &control)?;
         }
-        Ok(Remote { server: ends[0], server_address, client_address })
+        let mtu = options.mtu;
+        Ok(Remote { server: ends[0], server_address, client_address, interface: client_interface, mtu })
     }
 }
 
@@ -114,13 +116,18 @@ struct IpLink {
     address: Option<String>,
 }
 
-/// Gives the interface with a hardware address its network address, and switches it on.
-fn bring_up(machine: &Machine, mac: &str, address: &str, mtu: u16) -> Result<(), MachineError> {
+/// Gives the interface with a hardware address its network address, and switches it on; what the machine calls it.
+pub(crate) fn bring_up(
+    machine: &Machine,
+    mac: &str,
+    address: &str,
+    mtu: u16,
+) -> Result<String, MachineError> {
     let name = find_interface(machine, mac)?;
     let mtu = mtu.to_string();
     machine.run_ok(Command::new(["ip", "address", "add", &format!("{address}/24"), "dev", &name]))?;
     machine.run_ok(Command::new(["ip", "link", "set", "dev", &name, "mtu", &mtu, "up"]))?;
-    Ok(())
+    Ok(name)
 }
 
 fn find_interface(machine: &Machine, mac: &str) -> Result<String, MachineError> {

@@ -33,6 +33,10 @@ pub(crate) struct Remote {
     pub(crate) server: MachineIndex,
     pub(crate) server_address: String,
     pub(crate) client_address: String,
+    /// What the machine that has the client's address calls its interface.
+    pub(crate) interface: String,
+    /// The largest packet, in bytes.
+    pub(crate) mtu: u16,
 }
 
 /// A stack while it is built.

@@ -1,7 +1,7 @@
 //! A modelled link: its server process on the ground.
 
 use nestor_link::{End, LinkStatistics};
-use nestor_machine::{InterfaceAttachment, Machine, MachineError};
+use nestor_machine::{InterfaceAttachment, InterfaceBackend, Machine, MachineError};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::LinkOptions;
 
@@ -48,7 +48,7 @@ impl ServedLink {
         let position = self.position;
         InterfaceAttachment {
             name: format!("nestor-link-{position}"),
-            socket: socket(&self.server.directory, end),
+            backend: InterfaceBackend::Link { socket: socket(&self.server.directory, end) },
             // A locally administered address; `NES` in ASCII.
             mac: format!("02:4e:45:53:{position:02x}:{:02x}", end.index() + 1),
         }

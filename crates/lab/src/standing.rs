@@ -77,14 +77,17 @@ impl Lab {
         parent.machine.detach_disk(&booted.spec.name, disk)
     }
 
-    /// Unplugs a network interface from a machine of the ground.
+    /// Unplugs a network interface from a machine.
     pub(crate) fn disconnect(
         &self,
         on: MachineIndex,
         interface: &InterfaceAttachment,
     ) -> Result<(), MachineError> {
         let booted = self.machines.get(on).and_then(|standing| standing.booted.as_ref());
-        booted.map_or(Ok(()), |booted| self.ground().detach_interface(&booted.spec.name, interface))
+        let boots = self.machines.relation(on).and_then(|relation| self.machine_that_boots(relation).ok());
+        // A machine that is gone has no interfaces.
+        let (Some(boots), Some(booted)) = (boots, booted) else { return Ok(()) };
+        boots.detach_interface(&booted.spec.name, interface)
     }
 
     /// Ends the servers of links, which nothing uses any more.

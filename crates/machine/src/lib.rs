@@ -30,6 +30,8 @@ pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
-pub use spec::{DiskAttachment, DiskBackend, InterfaceAttachment, KvmTrial, MachineSpec, MachineTime};
+pub use spec::{
+    DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend, KvmTrial, MachineSpec, MachineTime,
+};
 pub use ticks::TickReading;
 pub use transport::Ground;

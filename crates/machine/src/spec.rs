@@ -102,15 +102,30 @@ impl DiskAttachment {
     }
 }
 
-/// A network interface behind a link's server.
+/// A network interface of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceAttachment {
     /// What the hypervisor calls what it makes for it.
     pub name: String,
-    /// The socket of the link's end (vhost-user-net).
-    pub socket: String,
+    /// Where its frames go.
+    pub backend: InterfaceBackend,
     /// Its hardware address, in lower case with colons; the machine finds it by this.
     pub mac: String,
+}
+
+/// Where the frames of an interface go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InterfaceBackend {
+    /// To a link's server.
+    Link {
+        /// The socket of the link's end (vhost-user-net).
+        socket: String,
+    },
+    /// To an interface of the machine around it, which the hypervisor makes.
+    Tap {
+        /// What it is called there.
+        interface: String,
+    },
 }
 
 /// Where a disk's data is.

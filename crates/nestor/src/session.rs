@@ -158,7 +158,7 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
         ),
         (false, true) => (
             "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
-            "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, raid0, null",
+            "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, raid0, raid5, null",
         ),
         _ => return Ok(()),
     };

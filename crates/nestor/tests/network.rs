@@ -35,7 +35,12 @@ fn nfs_over_a_modelled_link_repeats_and_both_ends_count_the_same_calls() {
     let sent = |way: &str| network[way]["bytes"].as_u64().expect("a count");
     let all: u64 = client.iter().map(|(_, calls)| calls).sum();
     assert!(frames("to_server") >= all && frames("to_client") > 0, "{network}");
-    let rpc_bytes: u64 = network["client"].as_object().expect("counts").values().map(|of_one| of_one["sent_bytes"].as_u64().expect("bytes")).sum();
+    let rpc_bytes: u64 = network["client"]
+        .as_object()
+        .expect("counts")
+        .values()
+        .map(|of_one| of_one["sent_bytes"].as_u64().expect("bytes"))
+        .sum();
     // Headers of Ethernet, IP and TCP with time stamps are 66 bytes a frame. A frame may be under way at either moment of counting.
     let expected = rpc_bytes + 66 * frames("to_server");
     assert!(sent("to_server").abs_diff(expected) * 100 <= expected, "{} {expected}", sent("to_server"));

@@ -249,6 +249,8 @@ pub enum MediumKind {
     Ssd,
     /// Modelled rotating disks, striped.
     Raid0,
+    /// Modelled rotating disks, striped with parity.
+    Raid5,
     /// A disk without timing.
     Null,
     /// A block device of the machine.
@@ -260,7 +262,7 @@ pub enum MediumKind {
 impl MediumKind {
     /// Whether Nestor serves it itself; otherwise it is something of the user's.
     pub const fn is_modelled(self) -> bool {
-        matches!(self, Self::Hdd | Self::Ssd | Self::Raid0 | Self::Null)
+        matches!(self, Self::Hdd | Self::Ssd | Self::Raid0 | Self::Raid5 | Self::Null)
     }
 }
 

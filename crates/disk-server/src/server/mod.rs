@@ -202,7 +202,7 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, ServeError> 
             Medium::Null => Priority::Ordinary,
             // Some completion of a flash disk is always near; waiting for it in real time would take a whole CPU.
             Medium::Ssd(_) => Priority::ShortSlices,
-            Medium::Hdd(_) | Medium::Raid0(_) => Priority::RealTime,
+            Medium::Hdd(_) | Medium::Array(_) => Priority::RealTime,
         },
         clock: match options.time {
             DiskTime::Real => Clock::Real,

@@ -4,9 +4,9 @@
 //! times; every event in between happens at its own exact time, however late the caller asks. So a server that wakes
 //! up late does not shift the model, and a test can run hours of disk time in milliseconds.
 
+pub mod array;
 pub mod hdd;
 mod null;
-pub mod raid0;
 pub mod ssd;
 mod turn;
 

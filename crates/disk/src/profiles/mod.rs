@@ -3,6 +3,7 @@
 mod null;
 mod raid0_14x10k;
 mod raid0_5x10k;
+mod raid5_5x10k;
 mod ssd_sata;
 mod st1000lm024;
 mod st336938lw;
@@ -21,6 +22,7 @@ pub const PROFILES: &[&Profile] = &[
     &st336938lw::ST336938LW,
     &raid0_14x10k::RAID0_14X10K,
     &raid0_5x10k::RAID0_5X10K,
+    &raid5_5x10k::RAID5_5X10K,
     &ssd_sata::SSD_SATA,
 ];
 

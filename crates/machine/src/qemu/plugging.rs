@@ -10,7 +10,7 @@ use super::disk::DiskObjects;
 use super::qmp::{Qmp, QmpError, Reason};
 use crate::connection::lock;
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment};
+use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend};
 
 /// Commands, with their arguments, that undo what was done.
 type Undo = Vec<(&'static str, Value)>;
@@ -67,7 +67,10 @@ pub fn detach_interface(
     let id = &interface.name;
     detach_device(qmp, &format!("{id}-device"), let_time_pass)?;
     remove_when_free(qmp, "netdev_del", &json!({ "id": id }))?;
-    remove_when_free(qmp, "chardev-remove", &json!({ "id": id }))
+    match interface.backend {
+        InterfaceBackend::Link { .. } => remove_when_free(qmp, "chardev-remove", &json!({ "id": id })),
+        InterfaceBackend::Tap { .. } => Ok(()),
+    }
 }
 
 /// Unplugs a disk, in the same way.
@@ -96,9 +99,17 @@ fn attach_interface_steps(
     interface: &InterfaceAttachment,
     undo: &mut Undo,
 ) -> Result<(), Refusal> {
-    let InterfaceAttachment { name, socket, mac } = interface;
-    add_connection(qmp, name, socket, undo)?;
-    qmp.execute("netdev_add", &json!({ "type": "vhost-user", "id": name, "chardev": name }))?;
+    let InterfaceAttachment { name, backend, mac } = interface;
+    let frames = match backend {
+        InterfaceBackend::Link { socket } => {
+            add_connection(qmp, name, socket, undo)?;
+            json!({ "type": "vhost-user", "id": name, "chardev": name })
+        }
+        InterfaceBackend::Tap { interface } => {
+            json!({ "type": "tap", "id": name, "ifname": interface, "script": "no", "downscript": "no" })
+        }
+    };
+    qmp.execute("netdev_add", &frames)?;
     undo.push(("netdev_del", json!({ "id": name })));
     qmp.execute("device_add", &arguments::network_interface(name, mac))?;
     Ok(())

@@ -52,7 +52,7 @@ fn most_bytes_per_s(profile: &Profile) -> Option<f64> {
     match &profile.medium {
         Medium::Null => None,
         Medium::Hdd(hdd) => Some(hdd.interface_mb_s.value() * 1e6),
-        Medium::Raid0(raid) => Some(raid.bus_mb_s.value() * 1e6),
+        Medium::Array(raid) => Some(raid.bus_mb_s.value() * 1e6),
         // Its published rates are those of a saturated interface; of reads and writes together the faster is the limit.
         Medium::Ssd(ssd) => Some(ssd.read_mb_s.value().max(ssd.write_mb_s.value()) * 1e6),
     }
@@ -66,7 +66,7 @@ fn most_requests_per_s(profile: &Profile) -> Option<f64> {
     match &profile.medium {
         Medium::Null => None,
         Medium::Hdd(hdd) => Some(commands(hdd)),
-        Medium::Raid0(raid) => Some(f64::from(raid.members) * commands(&raid.member)),
+        Medium::Array(raid) => Some(f64::from(raid.members) * commands(&raid.member)),
         Medium::Ssd(ssd) => Some(flash(ssd)),
     }
 }

@@ -51,7 +51,7 @@ impl Limits {
                 requests_per_s: f64::INFINITY,
                 platters: Some(Platters::of_profile(hdd, 1)),
             },
-            Medium::Raid0(raid) => {
+            Medium::Array(raid) => {
                 let members = f64::from(raid.members);
                 let overhead_us =
                     raid.member.command_overhead_us.value() + raid.controller_overhead_us.value();

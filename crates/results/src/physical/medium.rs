@@ -109,7 +109,7 @@ impl<'a> MediumFacts<'a> {
         match &self.profile?.medium {
             Medium::Null => None,
             Medium::Hdd(hdd) => Some(random_reads(hdd)),
-            Medium::Raid0(raid) => Some(random_reads(&raid.member)),
+            Medium::Array(raid) => Some(random_reads(&raid.member)),
             Medium::Ssd(ssd) => Some(ssd.read_iops_1.value()),
         }
     }
@@ -152,7 +152,7 @@ fn write_cache(stack: Option<&Stack>, profile: &Profile) -> Option<bool> {
     let usual = |hdd: &HddProfile| Some(hdd.write_cache.value() != 0.0);
     given.or_else(|| match &profile.medium {
         Medium::Hdd(hdd) => usual(hdd),
-        Medium::Raid0(raid) => usual(&raid.member),
+        Medium::Array(raid) => usual(&raid.member),
         Medium::Ssd(_) | Medium::Null => None,
     })
 }

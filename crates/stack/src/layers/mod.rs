@@ -40,6 +40,7 @@ static REGISTRY: &[&LayerSpec] = &[
     &media::hdd::LAYER,
     &media::ssd::LAYER,
     &media::raid0::LAYER,
+    &media::raid5::LAYER,
     &media::null::LAYER,
     &media::dev::LAYER,
     &media::file::LAYER,
