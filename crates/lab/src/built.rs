@@ -53,12 +53,29 @@ pub struct BuiltFileSystem {
     /// Kernel's name of the file system.
     pub(crate) kind: &'static str,
     pub(crate) options: Vec<String>,
+    /// What it shows of another machine; `None` of a local file system.
+    pub exported: Option<Exported>,
+}
+
+/// A directory of a machine that others mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The machine that has it.
+    pub machine: MachineIndex,
+    /// What it is called there.
+    pub path: String,
 }
 
 impl BuiltFileSystem {
     /// Whether an image file lies on it.
     pub fn holds(&self, image: &BuiltImage) -> bool {
-        self.machine == image.machine && image.path.starts_with(&format!("{}/", self.mount_point))
+        self.has(image.machine, &image.path)
+    }
+
+    /// Whether a path of a machine lies on it.
+    fn has(&self, machine: MachineIndex, path: &str) -> bool {
+        self.machine == machine
+            && path.strip_prefix(&self.mount_point).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
@@ -165,6 +182,19 @@ impl BuiltStack {
     /// The block device that a layer offers.
     pub fn point(&self, layer: LayerIndex) -> Option<&BlockPoint> {
         self.points.iter().find(|point| point.offered_by == layer)
+    }
+
+    /// The local file system that has an image's blocks, and what the file is called there. Of a file on a network file system, that is the
+    /// server's.
+    pub fn local_place_of(&self, image: &BuiltImage) -> Option<(&BuiltFileSystem, String)> {
+        let (mut machine, mut path) = (image.machine, image.path.clone());
+        loop {
+            let file_system =
+                self.file_systems.iter().rfind(|file_system| file_system.has(machine, &path))?;
+            let Some(exported) = &file_system.exported else { return Some((file_system, path)) };
+            path = format!("{}{}", exported.path, path.strip_prefix(&file_system.mount_point)?);
+            machine = exported.machine;
+        }
     }
 
     /// The disk of the guest that a hypervisor layer runs.

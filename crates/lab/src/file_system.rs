@@ -35,6 +35,7 @@ pub(crate) fn build_file_system(
         mount_point: target.clone(),
         kind: spec.mount_type,
         options,
+        exported: None,
     });
     let free_bytes = image::free_bytes(&machine, layer, &target)?;
     let before = progressing.seed.before(height).within(free_bytes);

@@ -6,7 +6,7 @@ use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
 
-use crate::built::{BuiltFileSystem, UndoStep};
+use crate::built::{BuiltFileSystem, Exported, UndoStep};
 use crate::image::free_bytes;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::{BuildError, Lab};
@@ -67,6 +67,7 @@ impl Lab {
             mount_point: target.clone(),
             kind: KIND,
             options: mount_options,
+            exported: Some(Exported { machine: remote.server, path: exported }),
         });
         Ok(Offered { on, thing: Thing::Directory { path: target, free_bytes } })
     }

@@ -115,7 +115,13 @@ impl Shared {
             let refused = link.ports[end.index()].refused;
             Sent { refused, ..link.sent[end.index()].clone() }
         });
+        let zero_ns = |end| match &link.time {
+            Time::Together(together) => together.zero_ns(end),
+            Time::Real | Time::Apart { .. } => None,
+        };
         LinkStatistics {
+            lower_zero_ns: zero_ns(End::Lower),
+            upper_zero_ns: zero_ns(End::Upper),
             connected: link.ports.iter().all(Port::is_connected),
             joined: !matches!(link.time, Time::Apart { .. }),
             from_lower: lower,

@@ -43,6 +43,11 @@ impl Together {
         own_ns.saturating_sub(*self.told[end.index()].zero_ns.get_or_insert(own_ns))
     }
 
+    /// A machine's own time at the common time zero; `None` until it has told it.
+    pub fn zero_ns(&self, end: End) -> Option<u64> {
+        self.told[end.index()].zero_ns
+    }
+
     /// A machine's own time at a common time.
     pub fn own_ns(&self, end: End, common_ns: u64) -> u64 {
         self.told[end.index()].zero_ns.unwrap_or(0).saturating_add(common_ns)

@@ -34,8 +34,21 @@ pub struct LinkStatistics {
     pub connected: bool,
     /// What one end sends arrives at the other.
     pub joined: bool,
+    /// The lower machine's own time when both began to have a common one, in nanoseconds; in virtual time only.
+    #[serde(default)]
+    pub lower_zero_ns: Option<u64>,
+    /// The upper machine's.
+    #[serde(default)]
+    pub upper_zero_ns: Option<u64>,
     /// What the lower end has sent.
     pub from_lower: Sent,
     /// What the upper end has sent.
     pub from_upper: Sent,
+}
+
+impl LinkStatistics {
+    /// What the upper machine's clock is ahead of the lower one's, in nanoseconds; `None` until both have told their times.
+    pub fn upper_ahead_ns(&self) -> Option<i64> {
+        i64::try_from(self.upper_zero_ns?).ok()?.checked_sub_unsigned(self.lower_zero_ns?)
+    }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use nestor_correlate::{SharedClock, SharedReading};
-use nestor_lab::BuiltStack;
+use nestor_lab::{BuiltStack, Lab};
 use nestor_machine::Machine;
-use nestor_stack::{MachineIndex, Relation};
+use nestor_stack::{LayerDefinition, MachineIndex, Relation};
 
 /// Readings at the beginning, outermost first.
 pub(super) struct ClockWatch(Vec<Option<Watched>>);
@@ -26,7 +26,7 @@ impl ClockWatch {
     }
 
     /// Reads all clocks. There is no shared one in real time.
-    pub(super) fn start(built: &BuiltStack) -> Self {
+    pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Self {
         if !built.time.is_virtual() {
             return Self::none();
         }
@@ -41,8 +41,17 @@ impl ClockWatch {
                     let outer = offsets.get(&outer).copied().flatten();
                     outer.and_then(|offset| offset.checked_add(added()?))
                 }
-                // Its counter has begun by itself.
-                Some(Relation::Beside(_)) | None => None,
+                // Its counter has begun by itself; the link holds both together.
+                Some(Relation::Beside(server)) => {
+                    let link = built.stack.indexed_layers().find_map(|(layer, definition)| {
+                        let is_link = matches!(definition.definition(), LayerDefinition::Link);
+                        (is_link && built.stack.machine_across(layer) == Some(index)).then_some(layer)
+                    });
+                    let ahead_ns = link.and_then(|link| lab.link_statistics(link).ok()?.upper_ahead_ns());
+                    let server = offsets.get(&server).copied().flatten();
+                    server.and_then(|offset| offset.checked_add(ahead_ns?))
+                }
+                None => None,
             };
             offsets.insert(index, offset);
             watched.push(offset.and_then(|offset| {

@@ -134,18 +134,15 @@ type Layouts = BTreeMap<LayerIndex, String>;
 
 fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
     let mut layouts = Layouts::new();
+    let places: Vec<_> = built.images.iter().filter_map(|image| built.local_place_of(image)).collect();
     // A network file system has no device here whose structures could be read.
-    let is_local = |f: &&BuiltFileSystem| {
-        matches!(built.stack.layer(f.layer).definition(), LayerDefinition::FileSystem(_))
-    };
-    for file_system in built.file_systems.iter().filter(is_local) {
+    for file_system in built.file_systems.iter().filter(|file_system| file_system.exported.is_none()) {
         let place = &built.machines[file_system.machine];
         let output = format!("{}/layout-{}", place.facts.work_directory, file_system.layer.position());
         let mut argv: Vec<&str> = vec!["{nestor}", "trace", "layout", "--device", &file_system.device];
         argv.extend(["--mount", &file_system.mount_point, "--output", &output]);
-        // Images of the same machine that lie on it.
-        for image in built.images.iter().filter(|image| file_system.holds(image)) {
-            argv.extend(["--image", &image.path]);
+        for (_, path) in places.iter().filter(|(holds, _)| holds.layer == file_system.layer) {
+            argv.extend(["--image", path]);
         }
         match place.machine.run_ok(Command::new(argv).timeout_s(CONDENSING_S)) {
             Ok(_) => {
@@ -346,10 +343,10 @@ fn image_extents(
     directory: &Path,
     record: &mut ImageRecord,
 ) -> Result<Option<Vec<FileExtent>>, CellError> {
-    let file_system = built.file_systems.iter().rfind(|file_system| file_system.holds(image));
-    let Some(there) = file_system.and_then(|f| layouts.get(&f.layer)) else { return Ok(None) };
-    let machine = &built.machines[image.machine].machine;
-    let text = machine.run_ok(Command::new(["stat", "--format=%i %s", "--", &image.path]))?;
+    let Some((file_system, path)) = built.local_place_of(image) else { return Ok(None) };
+    let Some(there) = layouts.get(&file_system.layer) else { return Ok(None) };
+    let machine = &built.machines[file_system.machine].machine;
+    let text = machine.run_ok(Command::new(["stat", "--format=%i %s", "--", &path]))?;
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;

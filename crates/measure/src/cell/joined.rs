@@ -141,6 +141,8 @@ fn levels(
     for (index, layer) in built.stack.indexed_layers() {
         match layer.definition() {
             LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
+            // The server's page cache.
+            LayerDefinition::NetworkFileSystem => walk.way.cache = CacheBetween::WRITE_BACK,
             LayerDefinition::Loop => walk.way.cache = loop_cache(layer.is_on("direct-io")),
             _ => {}
         }

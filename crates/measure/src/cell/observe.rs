@@ -86,7 +86,8 @@ impl Observation {
         if let Some(disk) = lab.served_disk().filter(|_| stamps) {
             disk.start_stamps()?;
         }
-        let clocks = if trace == TraceMode::Full { ClockWatch::start(built) } else { ClockWatch::none() };
+        let clocks =
+            if trace == TraceMode::Full { ClockWatch::start(lab, built) } else { ClockWatch::none() };
         Ok((ProcessorWatch::start(built)?, clocks))
     }
 
