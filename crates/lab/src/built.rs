@@ -187,7 +187,16 @@ impl BuiltStack {
     /// The local file system that has an image's blocks, and what the file is called there. Of a file on a network file system, that is the
     /// server's.
     pub fn local_place_of(&self, image: &BuiltImage) -> Option<(&BuiltFileSystem, String)> {
-        let (mut machine, mut path) = (image.machine, image.path.clone());
+        self.local_place(image.machine, image.path.clone())
+    }
+
+    /// The local file system that has the blocks of the files of another one: itself, unless it is a network file system.
+    pub fn local_file_system_of(&self, file_system: &BuiltFileSystem) -> Option<&BuiltFileSystem> {
+        let root = format!("{}/", file_system.mount_point);
+        self.local_place(file_system.machine, root).map(|(local, _)| local)
+    }
+
+    fn local_place(&self, mut machine: MachineIndex, mut path: String) -> Option<(&BuiltFileSystem, String)> {
         loop {
             let file_system =
                 self.file_systems.iter().rfind(|file_system| file_system.has(machine, &path))?;

@@ -218,15 +218,16 @@ fn application(
     condensed: &mut Condensed,
 ) -> Result<(), CellError> {
     let machine = &built.top_machine().machine;
-    let there = format!("{}.requests", log.latency_log);
+    let (there, scratch) = (format!("{}.requests", log.latency_log), format!("{}.layout", log.latency_log));
     let mut argv = vec!["{nestor}", "trace", "application", "--latency-log", &log.latency_log];
     argv.extend(["--iolog", &log.iolog, "--requests", &there]);
     let top = built.file_systems.last().filter(|_| matches!(built.top, Top::Directory(_)));
-    if let Some(layout) = top.and_then(|top| layouts.get(&top.layer)) {
+    let layout = top.map(|top| layout_for_files_of(built, top, layouts, &scratch)).transpose()?.flatten();
+    if let Some(layout) = &layout {
         argv.extend(["--layout", layout]);
     }
     let summary: ApplicationSummary = answer(machine, &argv)?;
-    let left = [&log.latency_log, &log.iolog].into_iter().chain(&log.others).map(String::as_str);
+    let left = [&log.latency_log, &log.iolog, &scratch].into_iter().chain(&log.others).map(String::as_str);
     machine.run(Command::new(["rm", "-f", "--"].into_iter().chain(left)))?;
     condensed.bytes_by_second = summary.bytes_by_second;
     condensed.remarks.extend(summary.remarks.into_iter().map(|remark| format!("application: {remark}")));
@@ -235,6 +236,24 @@ fn application(
             Some(fetch(machine, &there, &directory.join("application.requests"))?);
     }
     Ok(())
+}
+
+/// The layout of the file system that has the blocks of another's files, as a file in the machine of the other. A server's layout is copied to
+/// its client as `scratch`: both know a file by the same number.
+fn layout_for_files_of(
+    built: &BuiltStack,
+    file_system: &BuiltFileSystem,
+    layouts: &Layouts,
+    scratch: &str,
+) -> Result<Option<String>, CellError> {
+    let Some(local) = built.local_file_system_of(file_system) else { return Ok(None) };
+    let Some(there) = layouts.get(&local.layer) else { return Ok(None) };
+    if local.machine == file_system.machine {
+        return Ok(Some(there.clone()));
+    }
+    let layout = built.machines[local.machine].machine.read_file_up_to(there, MOST_LAYOUT_BYTES)?;
+    built.machines[file_system.machine].machine.create_file(scratch, &layout)?;
+    Ok(Some(scratch.to_owned()))
 }
 
 /// The layout of the file system on a block device, if there is one and it could be read.
