@@ -46,7 +46,7 @@ pub fn machine_identity(facts: &Facts, lab_hash: &str) -> String {
         facts.kernel,
         facts.cpu_model,
         facts.hypervisor.as_deref().unwrap_or("no QEMU"),
-        if facts.kvm_device { "may use /dev/kvm" } else { "may not use /dev/kvm" },
+        if facts.may_use_hardware { "may use /dev/kvm" } else { "may not use /dev/kvm" },
     )
 }
 

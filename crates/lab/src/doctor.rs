@@ -133,7 +133,7 @@ fn user(facts: &Facts) -> Finding {
 fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
     let memory = AcceleratorMemory::open(&places.cache_directory);
     let identity = machine_identity(facts, &places.lab_image.0);
-    match (facts.kvm_device, memory.recall(&identity)) {
+    match (facts.may_use_hardware, memory.recall(&identity)) {
         (_, Some(Accelerator::Kvm)) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
         (true, Some(_)) => {
             let advice = "emulation is used and every result says so; to probe again, remove accelerators.json from the cache";

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, DiskSource, KvmTrial, Machine, MachineError, MachineSpec, MachineTime,
-    hypervisor,
+    Command, DiskAttachment, DiskMark, DiskSource, HardwareTrial, Machine, MachineError, MachineSpec,
+    MachineTime, RootDisk, hypervisor,
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
@@ -147,7 +147,7 @@ impl Lab {
         spec: &HypervisorSpec,
         options: &HypervisorOptions<'_>,
         files: LabFiles,
-        cold_disk: Option<&DiskAttachment>,
+        disk_at_start: Option<&DiskAttachment>,
     ) -> MachineSpec {
         let depth = self.depth_of(relation);
         let accelerator = match spec.accelerator {
@@ -157,9 +157,9 @@ impl Lab {
         };
         // What was found before is not known in virtual time, and the KVM of the emulated host works nearly always: a probe would boot
         // a second guest for each kept host.
-        let (kvm_trial, probe_timeout_ms) = match self.place.is_in_virtual_time() && depth == 1 {
-            true => (KvmTrial::Itself, 4 * probe_limit_ms(depth)),
-            false => (KvmTrial::Probe, probe_limit_ms(depth)),
+        let (hardware_trial, probe_timeout_ms) = match self.place.is_in_virtual_time() && depth == 1 {
+            true => (HardwareTrial::Itself, 4 * probe_limit_ms(depth)),
+            false => (HardwareTrial::Probe, probe_limit_ms(depth)),
         };
         MachineSpec {
             name: match index.position() {
@@ -172,15 +172,14 @@ impl Lab {
             accelerator,
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
-            root: files.root,
-            served_root: None,
+            root: RootDisk::Opened { path: files.root },
             time: MachineTime::Real,
             kept_state: None,
             shared_memory: false,
             // Whether a stack uses it or not: it cannot be added without booting again.
             disk_thread: true,
-            cold_disks: cold_disk.cloned().into_iter().collect(),
-            kvm_trial,
+            disks_at_start: disk_at_start.cloned().into_iter().collect(),
+            hardware_trial,
             probe_timeout_ms,
             boot_timeout_ms: boot_limit_ms(depth, accelerator, &self.slowest_boot_ms),
         }
@@ -279,7 +278,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
         && kept.hypervisor == wanted.hypervisor
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus
-        && kept.cold_disks.is_empty()
+        && kept.disks_at_start.is_empty()
 }
 
 /// The disk of a hypervisor layer, made of what is below it.

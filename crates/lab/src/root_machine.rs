@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nestor_machine::{KvmTrial, LAB_HYPERVISOR, MachineSpec, MachineTime};
+use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachineSpec, MachineTime, RootDisk};
 use nestor_stack::{Accelerator, MachineIndex, Relation, Stack};
 
 use crate::accelerators::machine_identity;
@@ -121,8 +121,10 @@ impl Lab {
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
-            root: files.root,
-            served_root: self.roots.get(&root.index).map(|root| root.socket.clone()),
+            root: match self.roots.get(&root.index) {
+                Some(served) => RootDisk::Served { socket: served.socket.clone() },
+                None => RootDisk::Opened { path: files.root },
+            },
             kept_state,
             time: match self.place.modelled_processor() {
                 Some(speed) => MachineTime::Virtual { seed, speed },
@@ -130,8 +132,8 @@ impl Lab {
             },
             shared_memory: true,
             disk_thread: false,
-            cold_disks: Vec::new(),
-            kvm_trial: KvmTrial::Probe,
+            disks_at_start: Vec::new(),
+            hardware_trial: HardwareTrial::Probe,
             probe_timeout_ms: probe_limit_ms(0),
             boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
         }

@@ -109,7 +109,7 @@ impl Joins {
 /// What a cause says of QEMU itself: with the reason it is the result of a probe.
 fn says_of_qemu(cause: &Cause) -> Option<fn(String) -> Joins> {
     match cause {
-        Cause::NotJoined | Cause::NotLoaded => Some(Joins::No),
+        Cause::NoVirtualTime | Cause::NotLoaded => Some(Joins::No),
         Cause::NotStarted | Cause::MachineLost | Cause::MachineSilent => Some(Joins::Failed),
         // It may begin in time when less else runs.
         Cause::NotStartedInTime
@@ -154,7 +154,7 @@ mod tests {
             let source = nestor_machine::MachineError::Refused { machine: "host".to_owned(), refusal };
             Joins::of_failure(&BuildError::Machine(source))
         };
-        assert!(matches!(found(Cause::NotJoined), Some(Joins::No(_))));
+        assert!(matches!(found(Cause::NoVirtualTime), Some(Joins::No(_))));
         for accident in [Cause::MachineLost, Cause::MachineSilent, Cause::NotStarted] {
             assert!(matches!(found(accident), Some(Joins::Failed(_))));
         }

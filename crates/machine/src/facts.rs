@@ -24,7 +24,7 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         root: rustix::process::geteuid().is_root(),
-        kvm_device: fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok(),
+        may_use_hardware: hypervisor(LAB_HYPERVISOR).may_use_hardware(),
         // A lab machine has what the lab image has; looking would only cost its slow processor time.
         hypervisor: if lab_machine { None } else { hypervisor(LAB_HYPERVISOR).version() },
         work_directory: work_directory.display().to_string(),

@@ -1,26 +1,59 @@
-//! What a hypervisor does, whichever it is. Each is a folder of this crate that implements [`Hypervisor`], and a line in
-//! [`hypervisor`]; the rest of the code knows no more of it than this.
+//! What a hypervisor does, whichever it is. Each is a folder of this crate that implements [`Hypervisor`], a line in
+//! [`hypervisor`] and one in [`OwnDisk`]; the rest of the code knows no more of it than this.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nestor_processor::InstructionMarks;
 use nestor_stack::{Accelerator, HypervisorKind, Layer};
+use serde::{Deserialize, Serialize};
 
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
+use crate::disks::DiskMark;
 use crate::message::{Answer, Request};
-use crate::qemu::Qemu;
-use crate::qemu::TimeKeeper;
+use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
-use nestor_processor::InstructionMarks;
+use crate::virtual_time::TimeKeeper;
 
 /// The hypervisor of a kind.
 pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
     match kind {
         HypervisorKind::Qemu => &Qemu,
     }
+}
+
+/// All hypervisors.
+pub(crate) fn hypervisors() -> impl Iterator<Item = &'static dyn Hypervisor> {
+    HypervisorKind::ALL.into_iter().map(hypervisor)
+}
+
+/// A disk that a hypervisor opens itself, as it describes it to itself: made by [`Hypervisor::disk`] and understood by its machines.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnDisk {
+    /// QEMU's.
+    Qemu(DiskObjects),
+}
+
+impl OwnDisk {
+    /// By what a machine finds it that has this serial number, or name.
+    pub(crate) fn mark(&self, serial: &str) -> DiskMark {
+        match self {
+            Self::Qemu(_) => DiskMark::Serial(serial.to_owned()),
+        }
+    }
+}
+
+/// What executes the instructions of a hypervisor's machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accelerators {
+    /// Where hardware virtualisation works.
+    pub hardware: Accelerator,
+    /// Everywhere else.
+    pub fallback: Accelerator,
 }
 
 /// What a disk of a hypervisor layer is made of, in the machine around the guest.
@@ -45,9 +78,18 @@ pub trait Hypervisor: Sync {
     /// The first line of what the program says of its version, if there is one here.
     fn version(&self) -> Option<String>;
 
-    /// What is the best that works here. A machine is booted to see, in a new directory, for at most as long as the
+    /// What can execute the instructions of its machines.
+    fn accelerators(&self) -> Accelerators;
+
+    /// Whether this user may have it use hardware virtualisation here. That may still hang or fail.
+    fn may_use_hardware(&self) -> bool;
+
+    /// Whether hardware virtualisation works here. A machine is booted to see, in a new directory, for at most as long as the
     /// specification says.
-    fn find_accelerator(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> Accelerator;
+    fn hardware_works(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> bool;
+
+    /// The device of the agent's stream, asked inside a machine; `None` if this is none of its machines, or the device is not there yet.
+    fn agent_port(&self) -> Option<PathBuf>;
 
     /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears the process that runs it.
     ///
@@ -104,7 +146,7 @@ pub trait RunningMachine: Send + Sync {
     /// The hypervisor's reason.
     fn detach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal>;
 
-    /// What keeps its time; `None` in real time.
+    /// What keeps its virtual time; `None` in real time.
     fn time_keeper(&self) -> Option<&TimeKeeper>;
 
     /// Stops the machine and writes its state into a new file. It does not continue from there; other machines do.

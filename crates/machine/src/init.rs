@@ -17,6 +17,7 @@ use rustix::system::RebootCommand;
 
 use crate::agent::Agent;
 use crate::disks::{self, DiskMark};
+use crate::hypervisor::{Hypervisor, hypervisors};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
 
 /// How long the kernel may take to see the disk with the root.
@@ -25,9 +26,6 @@ const ROOT_LIMIT: Duration = Duration::from_secs(20);
 /// The word on the kernel's command line of a lab machine: it makes the first process the machine's agent. It has a
 /// dot, so that the kernel does not pass it on to programs (Documentation/admin-guide/kernel-parameters.rst).
 pub const GUEST_MARK: &str = "nestor.guest=1";
-
-/// The name of the agent's port in every machine.
-pub const AGENT_PORT: &str = "nestor.agent";
 
 /// Number of the first pid namespace of every kernel: `PROC_PID_INIT_INO` in include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -85,7 +83,7 @@ pub fn run() -> ! {
     }
     rustix::fs::sync();
     let _ = rustix::system::reboot(RebootCommand::PowerOff);
-    // With -no-reboot a restart ends QEMU as well; only a kernel without either gets here.
+    // The hypervisor ends a machine that restarts, too. Only a kernel that can do neither gets past this.
     let _ = rustix::system::reboot(RebootCommand::Restart);
     std::process::exit(1)
 }
@@ -201,14 +199,11 @@ fn prepare_root() {
 fn open_agent_port() -> Result<fs::File, String> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        for entry in fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten() {
-            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == AGENT_PORT) {
-                let device = Path::new("/dev").join(entry.file_name());
-                return open_port(&device, deadline).map_err(|e| format!("{}: {e}", device.display()));
-            }
+        if let Some(device) = hypervisors().find_map(Hypervisor::agent_port) {
+            return open_port(&device, deadline).map_err(|e| format!("{}: {e}", device.display()));
         }
         if Instant::now() > deadline {
-            return Err(format!("no port named {AGENT_PORT} appeared"));
+            return Err("no port for the agent appeared".to_owned());
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -21,17 +21,19 @@ pub mod spec;
 mod ssh;
 mod ticks;
 pub mod transport;
+mod virtual_time;
 
 pub use disks::{DiskMark, ROOT_SERIAL};
 pub use error::{FailedProgram, MachineError};
 pub use facts::LAB_HYPERVISOR;
-pub use hypervisor::{DiskSource, Hypervisor, hypervisor};
+pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{
-    DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend, KvmTrial, MachineSpec, MachineTime,
+    DiskAttachment, DiskBackend, HardwareTrial, InterfaceAttachment, InterfaceBackend, MachineSpec,
+    MachineTime, RootDisk,
 };
 pub use ticks::TickReading;
 pub use transport::Ground;

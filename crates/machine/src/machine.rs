@@ -378,7 +378,7 @@ impl Machine {
         }
     }
 
-    /// What KVM adds to this machine's counter in a machine that this one booted.
+    /// What its hypervisor adds to this machine's counter in a machine that this one booted.
     pub fn tick_offset(&self, name: &str) -> Result<i64, MachineError> {
         match self.request(Request::TickOffset { machine: name.to_owned() })? {
             Answer::TickOffset(offset) => Ok(offset),

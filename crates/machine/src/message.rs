@@ -18,7 +18,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -240,7 +240,7 @@ pub enum Request {
     },
     /// Read the clock and the processor's counter: [`Answer::Ticks`].
     ReadTicks,
-    /// Say what KVM adds to this machine's counter in a machine inside: [`Answer::TickOffset`].
+    /// Say what its hypervisor adds to this machine's counter in a machine inside: [`Answer::TickOffset`].
     TickOffset {
         /// Its name.
         machine: String,
@@ -384,8 +384,8 @@ pub struct Facts {
     pub memory_bytes: u64,
     /// Whether the agent is root.
     pub root: bool,
-    /// Whether the agent may open `/dev/kvm`.
-    pub kvm_device: bool,
+    /// Whether the agent may have the hypervisor for lab machines use hardware virtualisation.
+    pub may_use_hardware: bool,
     /// First line of the version of the hypervisor for lab machines, if one is installed; not looked for in a lab machine.
     pub hypervisor: Option<String>,
     /// Directory for sockets, logs and scratch files of this agent.

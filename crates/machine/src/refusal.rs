@@ -50,8 +50,8 @@ pub enum Cause {
     InUse,
     /// A disk did not appear in a machine.
     NoDisk,
-    /// QEMU cannot be joined to virtual time.
-    NotJoined,
+    /// The hypervisor here cannot run a machine in virtual time.
+    NoVirtualTime,
     /// A machine's kept state cannot be loaded.
     NotLoaded,
     /// A machine did not come up.

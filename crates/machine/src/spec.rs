@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use nestor_processor::ProcessorSpeed;
 
 use crate::disks::DiskMark;
-use crate::qemu::DiskObjects;
+use crate::hypervisor::OwnDisk;
 
 /// The time that a machine lives in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,16 +46,14 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// What runs it.
     pub hypervisor: HypervisorKind,
-    /// What executes its instructions; `None`: KVM if a probe boot succeeds within its time limit, otherwise emulation.
+    /// What executes its instructions; `None`: hardware virtualisation if that works within the trial's time limit.
     pub accelerator: Option<Accelerator>,
     /// Kernel of the lab image.
     pub kernel: String,
     /// The lab image's initramfs without the agent, which is added at boot.
     pub modules_cpio: String,
-    /// The lab image's root: a file or a block device, opened read-only.
-    pub root: String,
-    /// Socket of a disk server that serves the root in place of the hypervisor, for a machine in virtual time.
-    pub served_root: Option<String>,
+    /// The disk with the lab image's root, which is only read.
+    pub root: RootDisk,
     /// The time it runs in.
     pub time: MachineTime,
     /// A file with the state that a machine of the same specification was kept in: it continues from there instead of booting.
@@ -64,23 +62,39 @@ pub struct MachineSpec {
     pub shared_memory: bool,
     /// Whether there is a thread of its own for disks that ask for one: it cannot be added later.
     pub disk_thread: bool,
-    /// Disks that cannot be plugged in later (IDE and AHCI buses).
-    pub cold_disks: Vec<DiskAttachment>,
-    /// How it is found out whether KVM works, where `accelerator` does not say it.
-    pub kvm_trial: KvmTrial,
+    /// Disks that it has from the start, because they cannot be plugged in later.
+    pub disks_at_start: Vec<DiskAttachment>,
+    /// How it is found out whether hardware virtualisation works, where `accelerator` does not say it.
+    pub hardware_trial: HardwareTrial,
     /// Milliseconds the machine that shows it gets to boot.
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
 }
 
-/// How it is found out whether KVM works.
+/// Where the data of a machine's root disk is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RootDisk {
+    /// In a file or block device, which the hypervisor opens.
+    Opened {
+        /// Its path.
+        path: String,
+    },
+    /// Behind a disk server, for a machine in virtual time.
+    Served {
+        /// Its socket.
+        socket: String,
+    },
+}
+
+/// How it is found out whether hardware virtualisation works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum KvmTrial {
+pub enum HardwareTrial {
     /// A small machine is booted first. What it shows holds for later machines too.
     Probe,
-    /// The machine itself is booted with KVM, and with TCG if it does not come up.
+    /// The machine itself is booted with it, and without if it does not come up.
     Itself,
 }
 
@@ -96,8 +110,9 @@ pub struct DiskAttachment {
 impl DiskAttachment {
     /// By what the machine finds it.
     pub fn mark(&self) -> DiskMark {
-        match self.backend {
-            DiskBackend::Server { .. } | DiskBackend::Qemu(_) => DiskMark::Serial(self.serial.clone()),
+        match &self.backend {
+            DiskBackend::Server { .. } => DiskMark::Serial(self.serial.clone()),
+            DiskBackend::Own(disk) => disk.mark(&self.serial),
         }
     }
 }
@@ -138,6 +153,6 @@ pub enum DiskBackend {
         /// Number of request queues.
         queues: u16,
     },
-    /// In a file or block device of the machine around it, which QEMU opens.
-    Qemu(DiskObjects),
+    /// In a file or block device of the machine around it, which the hypervisor opens.
+    Own(OwnDisk),
 }

@@ -1,16 +1,10 @@
 //! A machine's clock beside its processor's time stamp counter.
 //!
 //! In virtual time the counter of an emulated host is that time itself, in nanoseconds: QEMU reads both from one clock
-//! (`cpu_get_tsc`, `cpus_get_virtual_clock` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chooses and reports.
-
-use std::fs;
-use std::io;
-use std::path::Path;
+//! (`cpu_get_tsc`, `cpus_get_virtual_clock` of QEMU 7.2). A guest's counter is its host's plus an offset that the
+//! guest's hypervisor knows.
 
 use serde::{Deserialize, Serialize};
-
-/// Where KVM shows its data about each guest (`virt/kvm/kvm_main.c`: a directory by process and descriptor).
-const KVM_DIRECTORY: &str = "/sys/kernel/debug/kvm";
 
 /// The number of readings; the fastest one counts.
 const READINGS: usize = 5;
@@ -55,26 +49,6 @@ fn counter() -> Option<u64> {
     None
 }
 
-/// What is added to this machine's counter in a guest that a process runs.
-///
-/// # Errors
-/// KVM does not report it: debugfs is not mounted, or the guest runs without KVM.
-pub fn offset_in_guest_of(process: u32) -> io::Result<i64> {
-    offset_below(Path::new(KVM_DIRECTORY), process)
-}
-
-fn offset_below(directory: &Path, process: u32) -> io::Result<i64> {
-    let prefix = format!("{process}-");
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
-            let text = fs::read_to_string(entry.path().join("vcpu0/tsc-offset"))?;
-            return text.trim().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e));
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("process {process} has no guest of KVM")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,18 +59,5 @@ mod tests {
         let (first, second) = (TickReading::now().unwrap(), TickReading::now().unwrap());
         assert!(second.monotonic_ns > first.monotonic_ns);
         assert!(second.ticks > first.ticks && first.bound_ticks > 0);
-    }
-
-    #[test]
-    fn the_guest_of_a_process_is_found_by_its_number() {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, offset) in [("12-9", "5\n"), ("123-11", "-977\n")] {
-            let processor = folder.path().join(name).join("vcpu0");
-            fs::create_dir_all(&processor).unwrap();
-            fs::write(processor.join("tsc-offset"), offset).unwrap();
-        }
-        assert_eq!(offset_below(folder.path(), 123).unwrap(), -977);
-        assert_eq!(offset_below(folder.path(), 12).unwrap(), 5);
-        assert_eq!(offset_below(folder.path(), 1).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -91,7 +91,7 @@ impl LabArguments {
                 let known = Known::of(&facts);
                 let is_real = match known.accelerator {
                     Some(accelerator) => accelerator == Accelerator::Kvm,
-                    None => facts.kvm_device,
+                    None => facts.may_use_hardware,
                 };
                 let time = match known.joins {
                     _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
@@ -134,7 +134,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     let known = Known::of(facts);
     let has_kvm = match known.accelerator {
         Some(accelerator) => accelerator == Accelerator::Kvm,
-        None => facts.kvm_device && kvm_works()?,
+        None => facts.may_use_hardware && kvm_works()?,
     };
     if has_kvm {
         return Ok(SettledPlace::exactly(in_real_time));

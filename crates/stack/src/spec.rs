@@ -230,6 +230,11 @@ pub enum HypervisorKind {
     Qemu,
 }
 
+impl HypervisorKind {
+    /// All that there are.
+    pub const ALL: [Self; 1] = [Self::Qemu];
+}
+
 /// How a virtual machine is run.
 #[derive(Debug)]
 pub struct HypervisorSpec {

@@ -10,10 +10,10 @@ use super::ledger::{Resource, process_start_ticks};
 use super::requests::Obeyed;
 use super::{Agent, Booted, lock};
 use crate::connection::NoAnswer;
-use crate::hypervisor::{RunningMachine, hypervisor};
+use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, InterfaceAttachment, KvmTrial, MachineSpec};
+use crate::spec::{DiskAttachment, HardwareTrial, InterfaceAttachment, MachineSpec};
 
 /// How long two machines that have answered every request may take until both stand.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
@@ -22,20 +22,21 @@ impl Agent {
     /// Boots a machine, which the ledger names from then on.
     pub(super) fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
         let started = Instant::now();
-        let (accelerator, booted) = match (spec.accelerator, spec.kvm_trial) {
+        let (accelerator, booted) = match (spec.accelerator, spec.hardware_trial) {
             (Some(Accelerator::Hardware), _) => {
                 return Err("a machine cannot boot with `hardware` as its accelerator".into());
             }
             (Some(decided), _) => (decided, self.boot(spec, decided)),
-            (None, KvmTrial::Probe) => {
+            (None, HardwareTrial::Probe) => {
                 let found = self.find_accelerator(spec);
                 (found, self.boot(spec, found))
             }
-            (None, KvmTrial::Itself) => {
+            (None, HardwareTrial::Itself) => {
+                let Accelerators { hardware, fallback } = hypervisor(spec.hypervisor).accelerators();
                 let trial = MachineSpec { boot_timeout_ms: spec.probe_timeout_ms, ..spec.clone() };
-                match self.boot(&trial, Accelerator::Kvm) {
-                    Ok(booted) => (Accelerator::Kvm, Ok(booted)),
-                    Err(_) => (Accelerator::Tcg, self.boot(spec, Accelerator::Tcg)),
+                match self.boot(&trial, hardware) {
+                    Ok(booted) => (hardware, Ok(booted)),
+                    Err(_) => (fallback, self.boot(spec, fallback)),
                 }
             }
         };
@@ -81,7 +82,9 @@ impl Agent {
     fn find_accelerator(&self, spec: &MachineSpec) -> Accelerator {
         *lock(&self.accelerators).entry(spec.hypervisor).or_insert_with(|| {
             let directory = self.work_directory.join("probe");
-            hypervisor(spec.hypervisor).find_accelerator(spec, directory, &self.spawner)
+            let hypervisor = hypervisor(spec.hypervisor);
+            let Accelerators { hardware, fallback } = hypervisor.accelerators();
+            if hypervisor.hardware_works(spec, directory, &self.spawner) { hardware } else { fallback }
         })
     }
 

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use nestor_stack::Accelerator;
 use serde_json::Value;
 
+use super::agent_port;
 use super::disk::{DiskObjects, IOTHREAD};
 use super::version::GuestPaging;
 use crate::disks::ROOT_SERIAL;
-use crate::init::{AGENT_PORT, GUEST_MARK};
-use crate::spec::{DiskBackend, MachineSpec, MachineTime};
+use crate::hypervisor::OwnDisk;
+use crate::init::GUEST_MARK;
+use crate::spec::{DiskBackend, MachineSpec, MachineTime, RootDisk};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -118,7 +120,7 @@ pub fn command_line(
     };
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
-    let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
+    let board = if spec.disks_at_start.is_empty() { "pc" } else { "q35" };
     let mut argv =
         bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
     argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor, paging)));
@@ -129,16 +131,16 @@ pub fn command_line(
     if spec.disk_thread {
         argv.extend(["-object".into(), format!("iothread,id={IOTHREAD}")]);
     }
-    match &spec.served_root {
-        Some(socket) => argv.extend(vhost_user_disk(ROOT_SERIAL, socket, 1)),
-        None => argv.extend(root_disk(&spec.root)),
+    match &spec.root {
+        RootDisk::Served { socket } => argv.extend(vhost_user_disk(ROOT_SERIAL, socket, 1)),
+        RootDisk::Opened { path } => argv.extend(root_disk(path)),
     }
-    for disk in &spec.cold_disks {
+    for disk in &spec.disks_at_start {
         match &disk.backend {
             DiskBackend::Server { socket, queues } => {
                 argv.extend(vhost_user_disk(&disk.serial, socket, *queues));
             }
-            DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
+            DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
                 argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
@@ -306,7 +308,7 @@ fn agent_port(counted: bool, files: &MachineFiles) -> [String; 6] {
         "-chardev".into(),
         format!("socket,id=agent,path={},server=on,wait={wait}", path(&files.agent_socket())),
         "-device".into(),
-        format!("virtserialport,chardev=agent,name={AGENT_PORT}"),
+        format!("virtserialport,chardev=agent,name={}", agent_port::NAME),
     ]
 }
 

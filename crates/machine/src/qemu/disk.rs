@@ -6,7 +6,7 @@ use nestor_stack::{Layer, LayerDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::hypervisor::DiskSource;
+use crate::hypervisor::{DiskSource, OwnDisk};
 use crate::spec::{DiskAttachment, DiskBackend};
 
 /// The I/O thread of every machine that has [`MachineSpec::disk_thread`](crate::MachineSpec).
@@ -57,7 +57,7 @@ pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Opt
     }));
     Some(DiskAttachment {
         serial: name.to_owned(),
-        backend: DiskBackend::Qemu(DiskObjects { nodes, devices }),
+        backend: DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })),
     })
 }
 
@@ -75,7 +75,7 @@ mod tests {
             _ => DiskSource::Device(path),
         };
         match of_layer(layer, "nestor-disk", source).unwrap().backend {
-            DiskBackend::Qemu(objects) => objects,
+            DiskBackend::Own(OwnDisk::Qemu(objects)) => objects,
             DiskBackend::Server { .. } => panic!("a layer's disk has no server"),
         }
     }

@@ -11,8 +11,9 @@ use nestor_vtime::NEEDED_FUNCTIONS;
 use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VARIABLE, SPEED_VARIABLE};
 
 use super::arguments::MachineFiles;
-use super::virtual_time::{self, TimeKeeper};
+use super::time_library;
 use crate::refusal::Cause;
+use crate::virtual_time::TimeKeeper;
 use nestor_processor::ProcessorSpeed;
 
 /// How often it is looked whether the library has greeted.
@@ -50,7 +51,7 @@ impl WhyNotJoined {
     pub fn cause(&self) -> Cause {
         match self {
             Self::NotLoaded | Self::NoFunctions(_) | Self::InterruptSlots(_) | Self::NoClock => {
-                Cause::NotJoined
+                Cause::NoVirtualTime
             }
             Self::Late => Cause::NotStartedInTime,
             Self::Unheard(_) => Cause::NotStarted,
@@ -103,7 +104,7 @@ impl Joining {
         let failed = |e: io::Error| {
             format!("virtual time could not be prepared in {}: {e}", files.directory.display())
         };
-        let library = virtual_time::write_library(&files.directory).map_err(failed)?;
+        let library = time_library::write_library(&files.directory).map_err(failed)?;
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         command.env("LD_PRELOAD", library);
         command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
@@ -124,7 +125,7 @@ impl Joining {
     pub fn meet(&self, qemu: &mut Child, agent_socket: &Path, deadline: Instant) -> Result<(), WhyNotJoined> {
         let has_begun = || agent_socket.exists() || !matches!(qemu.try_wait(), Ok(None));
         let (control, hello) = wait_for_library(&self.listener, has_begun, deadline)?;
-        Ok(self.keeper.keep(control, hello)?)
+        Ok(time_library::keep_time(&self.keeper, control, hello)?)
     }
 }
 
@@ -145,7 +146,7 @@ fn wait_for_library(
         match listener.accept() {
             Ok((mut control, _)) => {
                 control.set_nonblocking(false)?;
-                let hello = virtual_time::greeting(&mut control, deadline)?;
+                let hello = time_library::greeting(&mut control, deadline)?;
                 if hello.is_usable() {
                     return Ok((control, hello));
                 }

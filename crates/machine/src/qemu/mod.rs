@@ -1,6 +1,7 @@
 //! Machines run by QEMU: the command line, QMP, and a running machine with its agent.
 
 mod accelerator;
+mod agent_port;
 mod arguments;
 mod disk;
 mod joining;
@@ -9,9 +10,10 @@ mod plugging;
 mod progress;
 mod qmp;
 mod running;
+mod tick_offset;
+mod time_library;
 mod trace;
 mod version;
-mod virtual_time;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +21,12 @@ use std::sync::Arc;
 use nestor_stack::{Accelerator, Layer};
 
 use crate::agent::process::Spawner;
-use crate::hypervisor::{DiskSource, Hypervisor, RunningMachine};
+use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, RunningMachine};
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
 pub use disk::DiskObjects;
 use running::QemuMachine;
 pub use trace::TraceSwitch;
-pub use virtual_time::TimeKeeper;
 
 /// QEMU's program for the only architecture of the lab image.
 const QEMU: &str = "qemu-system-x86_64";
@@ -42,8 +43,20 @@ impl Hypervisor for Qemu {
         version::first_line()
     }
 
-    fn find_accelerator(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> Accelerator {
-        if accelerator::kvm_works(spec, directory, spawner) { Accelerator::Kvm } else { Accelerator::Tcg }
+    fn accelerators(&self) -> Accelerators {
+        Accelerators { hardware: Accelerator::Kvm, fallback: Accelerator::Tcg }
+    }
+
+    fn may_use_hardware(&self) -> bool {
+        accelerator::may_use_kvm()
+    }
+
+    fn hardware_works(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> bool {
+        accelerator::kvm_works(spec, directory, spawner)
+    }
+
+    fn agent_port(&self) -> Option<PathBuf> {
+        agent_port::find()
     }
 
     fn boot(

@@ -9,6 +9,7 @@ use super::arguments;
 use super::disk::DiskObjects;
 use super::qmp::{Qmp, QmpError, Reason};
 use crate::connection::lock;
+use crate::hypervisor::OwnDisk;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend};
 
@@ -83,7 +84,7 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
             detach_device(qmp, &format!("{}-device", disk.serial), let_time_pass)?;
             remove_when_free(qmp, "chardev-remove", &json!({ "id": disk.serial }))
         }
-        DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
+        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
             for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
                 detach_device(qmp, id, &let_time_pass)?;
             }
@@ -121,7 +122,7 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
             add_connection(qmp, &disk.serial, socket, undo)?;
             qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
         }
-        DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
+        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
             for node in nodes {
                 qmp.execute("blockdev-add", node)?;
                 undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));

@@ -17,8 +17,8 @@ use super::kept_state;
 use super::plugging;
 use super::progress::{Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
+use super::tick_offset;
 use super::version::GuestPaging;
-use super::virtual_time::{TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::hypervisor::RunningMachine;
@@ -26,7 +26,7 @@ use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
-use crate::ticks;
+use crate::virtual_time::{TimeKeeper, Watched};
 use nestor_processor::ProcessorSpeed;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
@@ -279,7 +279,7 @@ impl RunningMachine for QemuMachine {
 
     fn tick_offset(&self) -> Result<i64, Refusal> {
         let process = lock(&self.qemu).id();
-        ticks::offset_in_guest_of(process).map_err(|e| {
+        tick_offset::in_guest_of(process).map_err(|e| {
             Refusal::from(format!(
                 "the offset that KVM adds to the counter of process {process}'s guest is not known: {e}"
             ))

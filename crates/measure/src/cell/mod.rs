@@ -345,7 +345,7 @@ fn cause_of(error: &MachineError) -> FailureCause {
         | Cause::OfAnotherKind { .. }
         | Cause::InUse
         | Cause::NoDisk
-        | Cause::NotJoined
+        | Cause::NoVirtualTime
         | Cause::Other => FailureCause::Other,
     }
 }

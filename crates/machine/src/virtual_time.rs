@@ -1,34 +1,28 @@
 //! A machine in virtual time, from its controller's side: time stops from the agent's last answer to the next request.
 //!
-//! The library in QEMU ([`nestor_vtime`]) stops the processor whenever the agent has written something, and reports the
-//! number of bytes. The controller knows their meaning: if they end in the middle of a frame, or a request is still
-//! unanswered, the machine continues; otherwise it stops until the controller sends the next request.
+//! The machine's hypervisor stops the processor whenever the agent has written something, and reports the number of bytes. The controller
+//! knows their meaning: if they end in the middle of a frame, or a request is still unanswered, the machine continues; otherwise it stops
+//! until the controller sends the next request.
 
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_link::End;
 use nestor_link_server::ControlClient;
-use nestor_vtime::LIBRARY;
-use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, Instructions, MESSAGE_BYTES};
-
-use crate::connection::{Watch, lock};
-use crate::machine::REQUEST_LOG;
 use nestor_processor::{InstructionCounts, InstructionMarks, WhyNotCounted};
 
-/// Puts the library into a directory; its path.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_library(directory: &Path) -> io::Result<PathBuf> {
-    let path = directory.join("vtime.so");
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(LIBRARY)?;
-    Ok(path)
+use crate::connection::{Watch, lock};
+
+/// What a hypervisor does for a machine that stands. If the machine is gone, the caller that waits for it gets that error elsewhere, so
+/// neither of these fails.
+pub trait Standing: Send + fmt::Debug {
+    /// Lets it go on; this many bytes of requests were sent so far, which it is to be given first.
+    fn go_on(&mut self, sent: u64);
+    /// Stops it for good.
+    fn stop(&mut self);
 }
 
 /// What is known of both directions of the stream to an agent.
@@ -36,7 +30,7 @@ pub fn write_library(directory: &Path) -> io::Result<PathBuf> {
 struct Stream {
     /// Bytes of requests that were sent.
     sent: u64,
-    /// Bytes of requests that QEMU has read.
+    /// Bytes of requests that its hypervisor has read.
     given: u64,
     /// Bytes of answers that were read.
     received: u64,
@@ -51,7 +45,8 @@ struct Stream {
     /// It is to be stopped for good.
     is_to_stop: bool,
     instructions: InstructionMarks,
-    control: Option<UnixStream>,
+    /// `None` before the hypervisor is heard, and after.
+    hypervisor: Option<Box<dyn Standing>>,
 }
 
 impl Stream {
@@ -67,7 +62,7 @@ impl Stream {
 
     /// It is there, and nothing is to come from it.
     fn can_come_to_rest(&self) -> bool {
-        self.control.is_some() && !self.is_busy()
+        self.hypervisor.is_some() && !self.is_busy()
     }
 
     /// Whether it has all that was sent to it, or gets it before it goes on.
@@ -75,14 +70,12 @@ impl Stream {
         self.held_at.is_some() || self.given >= self.sent
     }
 
-    fn go_on(&mut self) {
+    /// Ends that it stands.
+    fn end_standing(&mut self, act: impl FnOnce(&mut dyn Standing, u64)) {
         self.held_at = None;
-        self.answer(FromController::Go { sent: self.sent });
-    }
-
-    fn answer(&mut self, answer: FromController) {
-        // If the machine is gone, the caller that waits for it gets that error elsewhere.
-        let _ = self.control.as_mut().map(|control| control.write_all(&answer.encode()));
+        if let Some(hypervisor) = &mut self.hypervisor {
+            act(&mut **hypervisor, self.sent);
+        }
     }
 }
 
@@ -104,10 +97,9 @@ impl Company {
         let are_given = self.streams.iter().all(Stream::has_its_requests);
         for stream in self.streams.iter_mut().filter(|stream| stream.stands()) {
             if is_busy && are_given {
-                stream.go_on();
+                stream.end_standing(|hypervisor, sent| hypervisor.go_on(sent));
             } else if !is_busy && stream.is_to_stop {
-                stream.held_at = None;
-                stream.answer(FromController::Stop);
+                stream.end_standing(|hypervisor, _| hypervisor.stop());
             }
         }
     }
@@ -149,7 +141,7 @@ impl TimeKeeper {
             held_at: None,
             is_to_stop: false,
             instructions: InstructionMarks::default(),
-            control: None,
+            hypervisor: None,
         };
         let company = Company { streams: vec![stream], link: None };
         Self(Arc::new(Mutex::new(Place { company: Arc::new(Mutex::new(company)), index: 0 })))
@@ -169,20 +161,43 @@ impl TimeKeeper {
         });
     }
 
-    /// Hears the library in a QEMU from now on, which has greeted so.
-    ///
-    /// # Errors
-    /// The socket cannot be shared.
-    pub fn keep(&self, control: UnixStream, hello: Hello) -> io::Result<()> {
-        let answers = control.try_clone()?;
+    /// The hypervisor is heard from now on. `why_not`: why it cannot count instructions.
+    pub fn begin(&self, hypervisor: Box<dyn Standing>, why_not: Option<WhyNotCounted>) {
         self.with(|company, index| {
             let stream = &mut company.streams[index];
-            stream.control = Some(answers);
-            stream.instructions.why_not = why_not_counted(hello.counting);
+            stream.hypervisor = Some(hypervisor);
+            stream.instructions.why_not = why_not;
         });
-        let keeper = self.clone();
-        std::thread::spawn(move || keeper.hear(control));
-        Ok(())
+    }
+
+    /// The machine has stopped after this many bytes of answers.
+    pub fn held(&self, written: u64, is_counted: bool) {
+        self.change(|stream| {
+            if !is_counted && stream.instructions.why_not.is_none() {
+                stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
+            }
+            stream.held_at = Some(written);
+        });
+    }
+
+    /// A program in the machine has marked what was counted since the mark before.
+    pub fn marked(&self, counts: InstructionCounts) {
+        self.change(|stream| stream.instructions.marks.push(counts));
+    }
+
+    /// The hypervisor has read this many bytes of requests.
+    pub fn given(&self, read: u64) {
+        self.change(|stream| stream.given = read);
+    }
+
+    /// Nothing more comes from the hypervisor, and the other machine must not wait for this one.
+    pub fn end(&self) {
+        self.change(|stream| {
+            stream.hypervisor = None;
+            stream.unanswered = 0;
+            stream.is_in_frame = false;
+            stream.given = stream.sent;
+        });
     }
 
     /// Stops the machine for good: now, or as soon as it has answered every request.
@@ -272,7 +287,7 @@ impl TimeKeeper {
                 // Whoever waits at a link has executed all that it can.
                 let stands = company.streams.iter().any(|stream| stream.held_at.is_some());
                 let stream = &mut company.streams[index];
-                let is_last = stands || stream.control.is_none() || Instant::now() >= deadline;
+                let is_last = stands || stream.hypervisor.is_none() || Instant::now() >= deadline;
                 is_last.then(|| {
                     let why_not = stream.instructions.why_not;
                     let nothing = InstructionMarks { why_not, marks: Vec::new() };
@@ -285,73 +300,6 @@ impl TimeKeeper {
             }
         }
     }
-
-    fn hear(&self, mut control: UnixStream) {
-        let is_logged = std::env::var_os(REQUEST_LOG).is_some();
-        loop {
-            match receive(&mut control) {
-                Ok(Some(FromLibrary::Held { written, instructions, now_ns })) => {
-                    if is_logged {
-                        nestor_terminal::errln!("virtual time {now_ns} ns: {written} bytes answered");
-                    }
-                    self.change(|stream| {
-                        if instructions.is_none() && stream.instructions.why_not.is_none() {
-                            stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
-                        }
-                        stream.held_at = Some(written);
-                    });
-                }
-                Ok(Some(FromLibrary::Marked(instructions))) => {
-                    self.change(|stream| stream.instructions.marks.push(counts_of(instructions)));
-                }
-                Ok(Some(FromLibrary::Given { read })) => self.change(|stream| stream.given = read),
-                _ => break,
-            }
-        }
-        // Nothing more comes from it, and the other must not wait for it.
-        self.change(|stream| {
-            stream.control = None;
-            stream.unanswered = 0;
-            stream.is_in_frame = false;
-            stream.given = stream.sent;
-        });
-    }
-}
-
-fn counts_of(counted: Instructions) -> InstructionCounts {
-    let Instructions { host_user, host_kernel, guest_user, guest_kernel } = counted;
-    InstructionCounts { host_user, host_kernel, guest_user, guest_kernel }
-}
-
-fn why_not_counted(counting: Counting) -> Option<WhyNotCounted> {
-    match counting {
-        Counting::Possible => None,
-        Counting::NoInterface => Some(WhyNotCounted::NoInterface),
-        Counting::NoFlags => Some(WhyNotCounted::NoFlags),
-    }
-}
-
-/// What the library says first.
-///
-/// # Errors
-/// It says nothing before the deadline, or something else.
-pub fn greeting(control: &mut UnixStream, deadline: Instant) -> io::Result<Hello> {
-    control.set_read_timeout(Some(left(deadline)))?;
-    let Some(FromLibrary::Hello(hello)) = receive(control)? else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the library's greeting is not valid"));
-    };
-    control.set_read_timeout(None)?;
-    Ok(hello)
-}
-
-fn left(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
-}
-
-fn receive(control: &mut UnixStream) -> io::Result<Option<FromLibrary>> {
-    let mut bytes = [0; MESSAGE_BYTES];
-    control.read_exact(&mut bytes)?;
-    Ok(FromLibrary::decode(&bytes))
 }
 
 impl Watch for TimeKeeper {
@@ -400,6 +348,3 @@ impl<R: Read> Read for Watched<R> {
         read
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::connection::Connection;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+use crate::virtual_time::Watched;
 
 const HELLO: Hello =
     Hello { missing_functions: 0, interrupt_slots: 1, counting: Counting::Possible, has_clock: true };
@@ -60,7 +63,7 @@ fn machine() -> (Connection, TimeKeeper, Inside) {
     control.write_all(&FromLibrary::Hello(HELLO).encode()).unwrap();
     assert_eq!(greeting(&mut heard, Instant::now() + LONG).unwrap(), HELLO);
     let keeper = TimeKeeper::new();
-    keeper.keep(heard, HELLO).unwrap();
+    keep_time(&keeper, heard, HELLO).unwrap();
     let (ours, agent) = UnixStream::pair().unwrap();
     let reader = Watched::new(ours.try_clone().unwrap(), keeper.clone());
     let connection = Connection::watched(reader, ours, Arc::new(keeper.clone()));
