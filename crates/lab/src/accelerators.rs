@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nestor_machine::Facts;
-use nestor_stack::Accelerator;
+use nestor_stack::{Accelerator, Depth};
 
 use crate::probe_memory::ProbeMemory;
 
@@ -50,8 +50,8 @@ pub fn machine_identity(facts: &Facts, lab_hash: &str) -> String {
     )
 }
 
-/// The identity of a lab machine at `depth` (the emulated host is 0) on top of `below`.
-pub fn nested_identity(below: &str, accelerator: Accelerator, depth: usize) -> String {
+/// The identity of a lab machine at `depth` (the emulated host is the root) on top of `below`.
+pub fn nested_identity(below: &str, accelerator: Accelerator, depth: Depth) -> String {
     format!("{below} > {accelerator} machine at depth {depth}")
 }
 

@@ -14,6 +14,7 @@ use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
 use crate::network_file_system::end_exports;
 use crate::progressing::{Offered, Progressing, Thing};
+use crate::root_machine::RootMachine;
 use crate::served_disk::{self, ServedDisk};
 use crate::tuning::tune;
 use crate::{BuildError, Lab, medium_class, user_medium};
@@ -124,10 +125,10 @@ impl Lab {
     /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.
     fn serve_disk(&mut self, host: &Machine, layer: &Layer) -> Result<String, BuildError> {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let name = "host";
+        let place = RootMachine::HOST.place();
         if self.disk.as_ref().is_some_and(|disk| disk.key != served_disk::disk_key(layer)) {
             if let Some(attachment) = &self.disk_attachment {
-                self.ground().detach_disk(name, attachment).map_err(failed)?;
+                self.ground().detach_disk(place, attachment).map_err(failed)?;
                 self.disk_attachment = None;
             }
             if let Some(disk) = self.disk.take() {
@@ -143,7 +144,7 @@ impl Lab {
             let time = self.place.host_time().unwrap_or_default();
             let disk = ServedDisk::start(self.ground(), &work_directory, layer, time, self.seed)?;
             let attachment = disk.attachment();
-            if let Err(e) = self.ground().attach_disk(name, &attachment) {
+            if let Err(e) = self.ground().attach_disk(place, &attachment) {
                 disk.stop();
                 return Err(failed(e));
             }

@@ -1,6 +1,8 @@
 //! A built stack: its machines, its trace points, and its undo steps.
 
-use nestor_machine::{Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError};
+use nestor_machine::{
+    Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachinePlace,
+};
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
 use crate::write_cache::WriteCacheSwitch;
@@ -101,8 +103,8 @@ pub struct VirtualDisk {
     pub layer: LayerIndex,
     /// The machine that the hypervisor runs on.
     pub machine: MachineIndex,
-    /// The guest's name there, as it was booted.
-    pub guest: String,
+    /// By what the agent there knows the guest.
+    pub guest: MachinePlace,
     /// What runs the guest.
     pub hypervisor: HypervisorKind,
     /// The device model (`virtio-blk`, …).

@@ -1,6 +1,6 @@
 //! Gives a guest an interface of its own on the network of the machine around it: both are ports of a bridge there.
 
-use nestor_machine::{Command, InterfaceAttachment, InterfaceBackend, Machine, MachineError};
+use nestor_machine::{Command, InterfaceAttachment, InterfaceBackend, Machine, MachineError, MachinePlace};
 use nestor_stack::{LayerIndex, MachineIndex};
 
 use crate::Lab;
@@ -18,7 +18,7 @@ impl Lab {
         progressing: &mut Progressing<'_>,
         index: LayerIndex,
         (parent, on): (MachineIndex, MachineIndex),
-        name: &str,
+        place: MachinePlace,
         remote: Remote,
     ) -> Result<Remote, MachineError> {
         let (around, guest) = (progressing.machine(parent), progressing.machine(on));
@@ -38,7 +38,7 @@ impl Lab {
             mac: format!("02:4e:45:54:{position:02x}:01"),
         };
         self.load_modules(&guest, &["virtio_net"]);
-        around.attach_interface(name, &interface)?;
+        around.attach_interface(place, &interface)?;
         progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
         ip(&["link", "set", "dev", &port, "mtu", &remote.mtu.to_string(), "master", &bridge, "up"])?;
         let own = bring_up(&guest, &interface.mac, &remote.client_address, remote.mtu)?;

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, DiskSource, HardwareTrial, Machine, MachineError, MachineSpec,
-    MachineTime, RootDisk, hypervisor,
+    Command, DiskAttachment, DiskMark, DiskSource, HardwareTrial, Machine, MachineError, MachinePlace,
+    MachineSpec, MachineTime, RootDisk, hypervisor,
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
+use nestor_stack::{Accelerator, Depth, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
 
 use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
@@ -75,7 +75,7 @@ impl Lab {
         let guest_spec =
             self.guest_spec(stack, (on, relation), spec, &options, files, below.disk().filter(|_| at_start));
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let name = guest_spec.name.clone();
+        let place = guest_spec.place;
         let guest = self.guest(stack, (on, relation), guest_spec, at_start).map_err(|e| match e {
             BuildError::Machine(source) => failed(source),
             other => other,
@@ -93,17 +93,17 @@ impl Lab {
             Below::Disk(disk, source) => (*disk, source),
             Below::Network(thing, remote) => {
                 let remote =
-                    self.join_guest(progressing, index, (parent, on), &name, remote).map_err(failed)?;
+                    self.join_guest(progressing, index, (parent, on), place, remote).map_err(failed)?;
                 return Ok(Offered { on, thing: Thing::Remote { thing, remote } });
             }
         };
         let image = if let Thing::Image { layer, .. } = source { Some(layer) } else { None };
         let zeroed = image.is_some() || matches!(source, Thing::Block { zeroed: true, .. });
-        let device = self.give_disk(progressing, (parent, on), &name, &options, disk).map_err(failed)?;
+        let device = self.give_disk(progressing, (parent, on), place, &options, disk).map_err(failed)?;
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
             machine: parent,
-            guest: name,
+            guest: place,
             hypervisor: spec.kind,
             model: options.device.name,
             image,
@@ -118,7 +118,7 @@ impl Lab {
         &mut self,
         progressing: &mut Progressing<'_>,
         (parent, on): (MachineIndex, MachineIndex),
-        name: &str,
+        place: MachinePlace,
         options: &HypervisorOptions<'_>,
         disk: DiskAttachment,
     ) -> Result<String, MachineError> {
@@ -128,7 +128,7 @@ impl Lab {
             progressing.note_undo(on, UndoStep::Stop);
             self.load_modules(&guest, options.device.kernel_modules);
         } else {
-            self.plug_in(progressing, (parent, on), name, options, &disk)?;
+            self.plug_in(progressing, (parent, on), place, options, &disk)?;
         }
         let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
         if options.device.guest_sets_write_cache && !options.block.cache.write_cache() {
@@ -149,7 +149,7 @@ impl Lab {
         files: LabFiles,
         disk_at_start: Option<&DiskAttachment>,
     ) -> MachineSpec {
-        let depth = self.depth_of(relation);
+        let depth = self.machines.depth_across(relation);
         let accelerator = match spec.accelerator {
             // It may not work here.
             Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
@@ -157,15 +157,13 @@ impl Lab {
         };
         // What was found before is not known in virtual time, and the KVM of the emulated host works nearly always: a probe would boot
         // a second guest for each kept host.
-        let (hardware_trial, probe_timeout_ms) = match self.place.is_in_virtual_time() && depth == 1 {
-            true => (HardwareTrial::Itself, 4 * probe_limit_ms(depth)),
-            false => (HardwareTrial::Probe, probe_limit_ms(depth)),
-        };
+        let (hardware_trial, probe_timeout_ms) =
+            match self.place.is_in_virtual_time() && depth == Depth::GUEST {
+                true => (HardwareTrial::Itself, 4 * probe_limit_ms(depth)),
+                false => (HardwareTrial::Probe, probe_limit_ms(depth)),
+            };
         MachineSpec {
-            name: match index.position() {
-                0 | 1 => "guest".into(),
-                position => format!("guest-{position}"),
-            },
+            place: MachinePlace::Guest(index),
             memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
             hypervisor: spec.kind,
@@ -185,11 +183,6 @@ impl Lab {
         }
     }
 
-    /// How many machines are around one that is so joined.
-    fn depth_of(&self, relation: Relation) -> usize {
-        self.machines.parent_across(relation).map_or(0, |parent| self.machines.depth(parent) + 1)
-    }
-
     /// The guest at a position: the one that is booted, if it fits, otherwise a new one.
     pub(crate) fn guest(
         &mut self,
@@ -205,8 +198,8 @@ impl Lab {
             self.stop_guests(index);
             (self.progress)(&format!("booting the {label}"));
             let outer = self.machine_that_boots(relation)?;
-            let depth = self.depth_of(relation);
-            if self.place.is_emulated() || depth > 1 {
+            let depth = self.machines.depth_across(relation);
+            if self.place.is_emulated() || depth > Depth::GUEST {
                 // The lab's machines have no udev, so KVM has to be loaded here.
                 self.load_modules(&outer, &["kvm_amd", "kvm_intel"]);
             }
@@ -225,13 +218,13 @@ impl Lab {
         &mut self,
         progressing: &mut Progressing<'_>,
         (parent, on): (MachineIndex, MachineIndex),
-        name: &str,
+        place: MachinePlace,
         options: &HypervisorOptions<'_>,
         disk: &DiskAttachment,
     ) -> Result<(), MachineError> {
         let (parent, guest) = (progressing.machine(parent), &progressing.machine(on));
         let mut attach = || {
-            parent.attach_disk(name, disk)?;
+            parent.attach_disk(place, disk)?;
             progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk.clone())));
             Ok::<_, MachineError>(())
         };

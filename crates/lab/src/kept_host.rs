@@ -126,7 +126,7 @@ impl Lab {
         };
         for kept in description.guests {
             let parent = &self.standing(kept.parent)?.machine;
-            let machine = parent.machine_inside(&kept.spec.name, &kept.label);
+            let machine = parent.machine_inside(kept.spec.place, &kept.label);
             let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
             self.machines.insert(kept.index, Relation::Inside(kept.parent), guest);
         }
@@ -178,7 +178,7 @@ impl Lab {
     /// All cells load one state, including that of the kernels' random generators, which follow the cell's seed from here on.
     fn begin_random_anew(&self, root: RootMachine) -> Result<(), BuildError> {
         for (index, standing) in self.machines_in(root) {
-            standing.machine.mix_random(self.seed.entropy(index.position()))?;
+            standing.machine.mix_random(self.seed.entropy(index))?;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Lab {
         (self.progress)("keeping the booted machines");
         let partial = files.state.with_extension(format!("partial-{}", std::process::id()));
         let _ = fs::remove_file(&partial);
-        let kept = self.ground().keep_machine(&root.name(), &partial.display().to_string(), KEEP_LIMIT);
+        let kept = self.ground().keep_machine(root.place(), &partial.display().to_string(), KEEP_LIMIT);
         self.stop_root(root.index);
         let written = kept.map_err(BuildError::from).and_then(|()| {
             let whole = || {

@@ -12,7 +12,7 @@ use nestor_machine::{
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{
-    Accelerator, LayerDefinition, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
+    Accelerator, Depth, LayerDefinition, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
 };
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
@@ -86,8 +86,8 @@ pub struct Lab {
     pub(crate) ground_packages: Option<BTreeMap<String, String>>,
     pub(crate) memory: AcceleratorMemory,
     host_memory_bytes: u64,
-    /// How long the slowest guest took to boot, by how deep it is; at depth 0 the emulated host.
-    pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
+    /// How long the slowest guest took to boot, by how deep it is; at the root the emulated host.
+    pub(crate) slowest_boot_ms: BTreeMap<Depth, u64>,
     // Dropped last: it takes down the machines that the others describe.
     ground: Ground,
 }
@@ -247,7 +247,7 @@ impl Lab {
     }
 
     /// Notes how long a machine took to boot.
-    pub(crate) fn note_boot(&mut self, depth: usize, took: Duration) {
+    pub(crate) fn note_boot(&mut self, depth: Depth, took: Duration) {
         // Requests to a machine in virtual time must not depend on durations in real time.
         if self.place.is_in_virtual_time() {
             return;
@@ -275,11 +275,11 @@ impl Lab {
         if is_remembered && spec.accelerator != Some(Accelerator::Tcg) {
             self.memory.remember(identity, boot.accelerator);
         }
-        let name = spec.name.clone();
+        let place = spec.place;
         let looked = self.look_at(machine, spec, boot.accelerator);
         if looked.is_err() {
             // It has no other user, and the next machine takes its place.
-            let _ = parent.stop_machine(&name);
+            let _ = parent.stop_machine(place);
         }
         looked
     }
@@ -343,8 +343,8 @@ impl Lab {
         self.ground_facts.hypervisor.as_deref().filter(|_| self.place.is_emulated())
     }
 
-    /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).
-    pub(crate) fn guest_identity(&self, depth: usize) -> String {
+    /// What is remembered of KVM for a guest at `depth`.
+    pub(crate) fn guest_identity(&self, depth: Depth) -> String {
         let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());
         let ground = machine_identity(&self.ground_facts, hash);
         if self.place.is_emulated() {
@@ -371,7 +371,7 @@ impl Lab {
         let applications = self.machines.indexed().last().map(|(index, _)| self.machines.root_of(index));
         let root = applications.and_then(|root| self.machines.get(root)?.booted.as_ref());
         match root {
-            Some(booted) => self.ground.machine().take_instructions(&booted.spec.name),
+            Some(booted) => self.ground.machine().take_instructions(booted.spec.place),
             None => Ok(InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }),
         }
     }

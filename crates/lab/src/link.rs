@@ -1,14 +1,14 @@
 //! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them.
 
 use nestor_link::End;
-use nestor_machine::{Cause, Command, Machine, MachineError, MachineSpec, Refusal};
+use nestor_machine::{Cause, Command, Machine, MachineError, MachinePlace, MachineSpec, Refusal};
 use nestor_stack::layers::network::LinkOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Relation};
 use serde::Deserialize;
 
 use crate::built::UndoStep;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
-use crate::root_machine::{RootMachine, root_name};
+use crate::root_machine::RootMachine;
 use crate::served_link::ServedLink;
 use crate::{BuildError, Lab, memory};
 
@@ -59,7 +59,7 @@ impl Lab {
         let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
         let fits =
-            |spec: &MachineSpec| spec.name == root.name() && spec.memory_bytes >= needed && spec.cpus == cpus;
+            |spec: &MachineSpec| spec.place == root.place() && spec.memory_bytes >= needed && spec.cpus == cpus;
         if stands.is_some_and(|booted| fits(&booted.spec)) {
             return Ok(());
         }
@@ -85,20 +85,20 @@ impl Lab {
         let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
         let (control, interfaces) = (link.control(), End::BOTH.map(|end| link.interface(end)));
         self.links.push(link);
-        let names = ends.map(root_name);
+        let places = ends.map(MachinePlace::Root);
         let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
         let mut client_interface = String::new();
-        for ((on, interface), (name, own)) in
-            ends.into_iter().zip(interfaces).zip(names.iter().zip([&server_address, &client_address]))
+        for ((on, interface), (place, own)) in
+            ends.into_iter().zip(interfaces).zip(places.into_iter().zip([&server_address, &client_address]))
         {
             let machine = progressing.machine(on);
             self.load_modules(&machine, &["virtio_net"]);
-            ground.attach_interface(name, &interface)?;
+            ground.attach_interface(place, &interface)?;
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
             client_interface = bring_up(&machine, &interface.mac, own, options.mtu)?;
         }
         if is_virtual {
-            ground.join_machines(&names[0], &names[1], &control)?;
+            ground.join_machines(places[0], places[1], &control)?;
         }
         let mtu = options.mtu;
         Ok(Remote { server: ends[0], server_address, client_address, interface: client_interface, mtu })

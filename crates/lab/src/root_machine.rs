@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachineSpec, MachineTime, RootDisk};
-use nestor_stack::{Accelerator, MachineIndex, Relation, Stack};
+use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk};
+use nestor_stack::{Accelerator, Depth, MachineIndex, Relation, Stack};
 
 use crate::accelerators::machine_identity;
 use crate::lab::LabFiles;
@@ -29,17 +29,9 @@ impl RootMachine {
     /// The one with the medium.
     pub(crate) const HOST: Self = Self { index: MachineIndex::OUTERMOST, relation: Relation::Outermost };
 
-    /// Its name on the ground.
-    pub(crate) fn name(self) -> String {
-        root_name(self.index)
-    }
-}
-
-/// The name on the ground of the root machine at a position.
-pub(crate) fn root_name(index: MachineIndex) -> String {
-    match index.position() {
-        0 => "host".to_owned(),
-        position => format!("beside-{position}"),
+    /// By what the ground knows it.
+    pub(crate) fn place(self) -> MachinePlace {
+        MachinePlace::Root(self.index)
     }
 }
 
@@ -55,9 +47,8 @@ impl Lab {
         self.check_memory(stack, root, memory_bytes)?;
         let files = self.ground_files()?;
         let identity = machine_identity(&self.ground_facts, &files.hash);
-        let name = root.name();
         if self.place.is_in_virtual_time() {
-            let directory = format!("{}/{name}-root", self.ground_facts.work_directory);
+            let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());
             let served = ServedRoot::start(self.ground(), &directory, &files.root)?;
             self.roots.insert(root.index, served);
         }
@@ -72,7 +63,7 @@ impl Lab {
         let machine = self.boot(&self.ground().clone(), spec, label, &identity);
         let machine = machine.inspect_err(|_| self.stop_root(root.index))?;
         self.machines.insert(root.index, root.relation, machine);
-        self.note_boot(0, begun.elapsed());
+        self.note_boot(Depth::ROOT, begun.elapsed());
         Ok(())
     }
 
@@ -114,7 +105,7 @@ impl Lab {
         // A kept machine serves every seed, so no seed may influence it.
         let seed = if kept_state.is_some() { self.seed.processor(root.index) } else { SEED_OF_KEPT };
         MachineSpec {
-            name: root.name(),
+            place: root.place(),
             memory_bytes,
             cpus,
             hypervisor: LAB_HYPERVISOR,
@@ -134,8 +125,8 @@ impl Lab {
             disk_thread: false,
             disks_at_start: Vec::new(),
             hardware_trial: HardwareTrial::Probe,
-            probe_timeout_ms: probe_limit_ms(0),
-            boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
+            probe_timeout_ms: probe_limit_ms(Depth::ROOT),
+            boot_timeout_ms: boot_limit_ms(Depth::ROOT, None, &self.slowest_boot_ms),
         }
     }
 

@@ -101,9 +101,9 @@ impl Seed {
         Before { directories: random.below(MOST_DIRECTORIES + 1), pages: random.below(MOST_PAGES + 1) }
     }
 
-    /// The bytes mixed into the random pool of the machine at a depth.
-    pub fn entropy(self, depth: usize) -> Vec<u8> {
-        let mut random = self.stream(Part::Kernel, depth);
+    /// The bytes mixed into the random pool of a machine.
+    pub fn entropy(self, machine: MachineIndex) -> Vec<u8> {
+        let mut random = self.stream(Part::Kernel, machine.position());
         (0..8).flat_map(|_| random.next().to_le_bytes()).collect()
     }
 }
@@ -112,15 +112,23 @@ impl Seed {
 mod tests {
     use std::collections::BTreeSet;
 
+    use nestor_stack::{Machines, Relation};
+
     use super::*;
 
     /// Processors, platters, start, layers, machines.
     type Draws = (u64, f64, Duration, Vec<(Drawn, Before)>, Vec<Vec<u8>>);
 
+    /// The places of that many machines.
+    fn machines(number: usize) -> impl Iterator<Item = MachineIndex> {
+        let mut machines = Machines::default();
+        (0..number).map(move |_| machines.push(Relation::Outermost, ()))
+    }
+
     fn all(seed: u64) -> Draws {
         let seed = Seed(seed);
         let layers = (0..3).map(|height| (seed.drawn(height), seed.before(height))).collect();
-        let machines = (0..3).map(|depth| seed.entropy(depth)).collect();
+        let machines = machines(3).map(|machine| seed.entropy(machine)).collect();
         (seed.processor(MachineIndex::OUTERMOST), seed.turned(), seed.start_after(), layers, machines)
     }
 
@@ -153,7 +161,7 @@ mod tests {
             .map(|uuid| uuid.to_string())
             .collect();
         assert_eq!(names.len(), 40);
-        assert_eq!((0..20).map(|depth| seed.entropy(depth)).collect::<BTreeSet<_>>().len(), 20);
+        assert_eq!(machines(20).map(|machine| seed.entropy(machine)).collect::<BTreeSet<_>>().len(), 20);
     }
 
     #[test]

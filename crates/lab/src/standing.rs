@@ -74,7 +74,7 @@ impl Lab {
         let booted = self.machines.get(guest).and_then(|guest| guest.booted.as_ref());
         // A machine that is gone has no disks.
         let (Some(parent), Some(booted)) = (parent, booted) else { return Ok(()) };
-        parent.machine.detach_disk(&booted.spec.name, disk)
+        parent.machine.detach_disk(booted.spec.place, disk)
     }
 
     /// Unplugs a network interface from a machine.
@@ -87,7 +87,7 @@ impl Lab {
         let boots = self.machines.relation(on).and_then(|relation| self.machine_that_boots(relation).ok());
         // A machine that is gone has no interfaces.
         let (Some(boots), Some(booted)) = (boots, booted) else { return Ok(()) };
-        boots.detach_interface(&booted.spec.name, interface)
+        boots.detach_interface(booted.spec.place, interface)
     }
 
     /// Ends the servers of links, which nothing uses any more.
@@ -123,7 +123,7 @@ impl Lab {
             }
             if let (Some(boots), Some(booted)) = (boots, ended) {
                 // A machine that has already ended needs no further step.
-                let _ = boots.stop_machine(&booted.spec.name);
+                let _ = boots.stop_machine(booted.spec.place);
             }
         }
     }
@@ -145,7 +145,7 @@ impl Lab {
         // What is inside a machine ends with it.
         let roots = self.machines.indexed().rev().filter(|(index, _)| self.machines.parent(*index).is_none());
         for booted in roots.filter_map(|(_, standing)| standing.booted.as_ref()) {
-            let _ = self.ground().stop_machine(&booted.spec.name);
+            let _ = self.ground().stop_machine(booted.spec.place);
         }
         self.machines.clear();
         self.disk_attachment = None;

@@ -1,9 +1,8 @@
-//! How long machines get to boot and probes of KVM to answer, by how deep they are: 0 is the outermost machine, 1 a guest in it,
-//! 2 and more a guest in a guest.
+//! How long machines get to boot and probes of KVM to answer, by how deep they are in others.
 
 use std::collections::BTreeMap;
 
-use nestor_stack::Accelerator;
+use nestor_stack::{Accelerator, Depth};
 
 /// Most milliseconds for a boot: hundreds of times what hardware needs, ten times what emulation does.
 const HOST_BOOT_MS: u64 = 90_000;
@@ -38,9 +37,9 @@ const BOOT_LIMIT_VARIABLE: &str = "NESTOR_BOOT_LIMIT_S";
 ///
 /// `slowest_ms` has the slowest boot of each depth.
 pub(crate) fn boot_limit_ms(
-    depth: usize,
+    depth: Depth,
     accelerator: Option<Accelerator>,
-    slowest_ms: &BTreeMap<usize, u64>,
+    slowest_ms: &BTreeMap<Depth, u64>,
 ) -> u64 {
     let wish = std::env::var(BOOT_LIMIT_VARIABLE).ok().and_then(|text| text.trim().parse::<u64>().ok());
     wish.filter(|&seconds| seconds > 0).map_or_else(
@@ -50,25 +49,25 @@ pub(crate) fn boot_limit_ms(
 }
 
 /// Milliseconds a probe of KVM gets in a machine at `depth`.
-pub(crate) fn probe_limit_ms(depth: usize) -> u64 {
-    if depth > 1 { DEEP_PROBE_MS } else { PROBE_MS }
+pub(crate) fn probe_limit_ms(depth: Depth) -> u64 {
+    if depth > Depth::GUEST { DEEP_PROBE_MS } else { PROBE_MS }
 }
 
 fn usual_boot_limit_ms(
-    depth: usize,
+    depth: Depth,
     accelerator: Option<Accelerator>,
-    slowest_ms: &BTreeMap<usize, u64>,
+    slowest_ms: &BTreeMap<Depth, u64>,
 ) -> u64 {
     let most = match depth {
         // How it is emulated is not known before it has booted.
-        0 => return HOST_BOOT_MS,
-        1 => GUEST_BOOT_MS,
+        Depth::ROOT => return HOST_BOOT_MS,
+        Depth::GUEST => GUEST_BOOT_MS,
         _ => DEEP_BOOT_MS,
     };
     let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
     // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
-    let is_like_its_host = depth == 1 && accelerator == Some(Accelerator::Kvm);
-    let host = slowest_ms.get(&0).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
+    let is_like_its_host = depth == Depth::GUEST && accelerator == Some(Accelerator::Kvm);
+    let host = slowest_ms.get(&Depth::ROOT).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
     seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_MS, most))
 }
 
@@ -78,19 +77,20 @@ mod tests {
 
     #[test]
     fn a_machine_gets_as_long_as_what_booted_before_lets_expect() {
-        let limit = |depth, accelerator, seen: &[(usize, u64)]| {
+        let limit = |depth, accelerator, seen: &[(Depth, u64)]| {
             usual_boot_limit_ms(depth, accelerator, &BTreeMap::from_iter(seen.iter().copied()))
         };
         let kvm = Some(Accelerator::Kvm);
-        assert_eq!(limit(0, None, &[(0, 6_000)]), HOST_BOOT_MS);
-        assert_eq!(limit(1, kvm, &[]), GUEST_BOOT_MS, "nothing is known");
-        assert_eq!(limit(1, kvm, &[(0, 6_000)]), 120_000, "its host booted");
-        assert_eq!(limit(1, kvm, &[(0, 6_000), (1, 9_000)]), 90_000, "a guest booted");
-        assert_eq!(limit(1, kvm, &[(0, 400), (1, 500)]), LEAST_BOOT_MS);
-        assert_eq!(limit(1, kvm, &[(0, 60_000)]), GUEST_BOOT_MS);
+        let (root, guest, deep) = (Depth::ROOT, Depth::GUEST, Depth::GUEST.inside());
+        assert_eq!(limit(root, None, &[(root, 6_000)]), HOST_BOOT_MS);
+        assert_eq!(limit(guest, kvm, &[]), GUEST_BOOT_MS, "nothing is known");
+        assert_eq!(limit(guest, kvm, &[(root, 6_000)]), 120_000, "its host booted");
+        assert_eq!(limit(guest, kvm, &[(root, 6_000), (guest, 9_000)]), 90_000, "a guest booted");
+        assert_eq!(limit(guest, kvm, &[(root, 400), (guest, 500)]), LEAST_BOOT_MS);
+        assert_eq!(limit(guest, kvm, &[(root, 60_000)]), GUEST_BOOT_MS);
         // Emulated in an emulated host, or perhaps: minutes.
-        assert_eq!(limit(1, Some(Accelerator::Tcg), &[(0, 6_000)]), GUEST_BOOT_MS);
-        assert_eq!(limit(1, None, &[(0, 6_000)]), GUEST_BOOT_MS);
-        assert_eq!(limit(2, kvm, &[(0, 6_000), (1, 9_000)]), DEEP_BOOT_MS);
+        assert_eq!(limit(guest, Some(Accelerator::Tcg), &[(root, 6_000)]), GUEST_BOOT_MS);
+        assert_eq!(limit(guest, None, &[(root, 6_000)]), GUEST_BOOT_MS);
+        assert_eq!(limit(deep, kvm, &[(root, 6_000), (guest, 9_000)]), DEEP_BOOT_MS);
     }
 }

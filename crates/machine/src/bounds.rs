@@ -167,6 +167,8 @@ pub(crate) fn clipped(mut text: String) -> String {
 mod tests {
     use super::*;
     use crate::message::{Command, Envelope, Finished, Request, read_frame, write_frame};
+    use crate::place::MachinePlace;
+    use nestor_stack::MachineIndex;
     use proptest::prelude::*;
 
     fn framed(bytes: &[u8]) -> Vec<u8> {
@@ -243,7 +245,7 @@ mod tests {
         ) {
             let command = Command { stdin: stdin.clone(), ..Command::new(argv) };
             let request = Request::Forward {
-                machine: "a".into(), timeout_ms: u64::MAX, request: Box::new(Request::Run(command)),
+                machine: MachinePlace::Root(MachineIndex::OUTERMOST), timeout_ms: u64::MAX, request: Box::new(Request::Run(command)),
             };
             let sent = rmp_serde::to_vec_named(&Envelope { number: u64::MAX, body: request }).unwrap();
             prop_assert_eq!(check_frame(&sent), Ok(()));

@@ -13,6 +13,7 @@ use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::disks::DiskMark;
 use crate::message::{Answer, Request};
+use crate::place::MachinePlace;
 use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
@@ -110,7 +111,7 @@ pub trait Hypervisor: Sync {
 
     /// The arguments with which `nestor trace hypervisor record` records the disk of a machine that an agent with that work
     /// directory booted.
-    fn trace_arguments(&self, work_directory: &Path, machine: &str) -> Vec<String>;
+    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Vec<String>;
 }
 
 /// A machine that a hypervisor runs.

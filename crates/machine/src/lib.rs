@@ -15,6 +15,7 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
+mod place;
 mod qemu;
 mod refusal;
 pub mod spec;
@@ -29,6 +30,7 @@ pub use facts::LAB_HYPERVISOR;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
+pub use place::MachinePlace;
 pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{

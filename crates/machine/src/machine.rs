@@ -14,6 +14,7 @@ use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::message::{Answer, Command, Facts, Finished, Request};
+use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
@@ -23,8 +24,8 @@ use nestor_processor::InstructionMarks;
 #[derive(Clone)]
 pub struct Machine {
     connection: Arc<Connection>,
-    /// Names of the machines on the way from the ground to this one, outermost first.
-    route: Vec<String>,
+    /// The machines on the way from the ground to this one, outermost first, and this one; none for the ground.
+    route: Vec<MachinePlace>,
     label: String,
     /// The outermost of the machines on the way runs in virtual time. The machine that boots it watches its progress, and always answers.
     is_in_virtual_time: bool,
@@ -75,9 +76,9 @@ impl Machine {
         let is_watched = self.is_in_virtual_time || boots_in_virtual_time(&request);
         let mut limit = own_limit(&request);
         let mut request = request;
-        for machine in self.route.iter().rev() {
+        for &machine in self.route.iter().rev() {
             let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-            request = Request::Forward { machine: machine.clone(), timeout_ms, request: Box::new(request) };
+            request = Request::Forward { machine, timeout_ms, request: Box::new(request) };
             limit += LEVEL_ALLOWANCE;
         }
         let started = Instant::now();
@@ -335,7 +336,7 @@ impl Machine {
     pub fn start_machine(&self, spec: &MachineSpec, label: &str) -> Result<(Machine, Boot), MachineError> {
         match self.request(Request::StartMachine(Box::new(spec.clone())))? {
             Answer::Booted { accelerator, boot_ms } => {
-                let mut machine = self.machine_inside(&spec.name, label);
+                let mut machine = self.machine_inside(spec.place, label);
                 machine.is_in_virtual_time |= spec.time != MachineTime::Real;
                 Ok((machine, Boot { accelerator, boot_ms }))
             }
@@ -344,27 +345,32 @@ impl Machine {
     }
 
     /// Writes the state of a machine in virtual time that this one booted into a new file here; it does not continue.
-    pub fn keep_machine(&self, name: &str, path: &str, limit: Duration) -> Result<(), MachineError> {
+    pub fn keep_machine(
+        &self,
+        machine: MachinePlace,
+        path: &str,
+        limit: Duration,
+    ) -> Result<(), MachineError> {
         let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        self.done(Request::KeepMachine { machine: name.to_owned(), path: path.to_owned(), timeout_ms })
+        self.done(Request::KeepMachine { machine, path: path.to_owned(), timeout_ms })
     }
 
     /// A machine in this one that was running when the state was kept that this one has loaded.
-    pub fn machine_inside(&self, name: &str, label: &str) -> Machine {
+    pub fn machine_inside(&self, place: MachinePlace, label: &str) -> Machine {
         let mut route = self.route.clone();
-        route.push(name.to_owned());
+        route.push(place);
         let (connection, label) = (Arc::clone(&self.connection), label.to_owned());
         Machine { connection, route, label, is_in_virtual_time: self.is_in_virtual_time }
     }
 
-    /// The name by which the machine that booted it knows it; `None` where the ground is.
-    pub fn name(&self) -> Option<&str> {
-        self.route.last().map(String::as_str)
+    /// By what the machine that booted it knows it; `None` for the ground.
+    pub fn place(&self) -> Option<MachinePlace> {
+        self.route.last().copied()
     }
 
     /// What was counted at marks in a machine in virtual time that this one booted, since this was last asked.
-    pub fn take_instructions(&self, name: &str) -> Result<InstructionMarks, MachineError> {
-        match self.request(Request::TakeInstructions { machine: name.to_owned() })? {
+    pub fn take_instructions(&self, machine: MachinePlace) -> Result<InstructionMarks, MachineError> {
+        match self.request(Request::TakeInstructions { machine })? {
             Answer::Instructions(marks) => Ok(marks),
             _ => Err(self.out_of_turn()),
         }
@@ -379,52 +385,54 @@ impl Machine {
     }
 
     /// What its hypervisor adds to this machine's counter in a machine that this one booted.
-    pub fn tick_offset(&self, name: &str) -> Result<i64, MachineError> {
-        match self.request(Request::TickOffset { machine: name.to_owned() })? {
+    pub fn tick_offset(&self, machine: MachinePlace) -> Result<i64, MachineError> {
+        match self.request(Request::TickOffset { machine })? {
             Answer::TickOffset(offset) => Ok(offset),
             _ => Err(self.out_of_turn()),
         }
     }
 
     /// Ends a machine that this one booted.
-    pub fn stop_machine(&self, name: &str) -> Result<(), MachineError> {
-        self.done(Request::StopMachine { machine: name.to_owned() })
+    pub fn stop_machine(&self, machine: MachinePlace) -> Result<(), MachineError> {
+        self.done(Request::StopMachine { machine })
     }
 
     /// Plugs a disk into a machine that this one booted.
-    pub fn attach_disk(&self, machine: &str, disk: &DiskAttachment) -> Result<(), MachineError> {
-        self.done(Request::AttachDisk { machine: machine.to_owned(), disk: Box::new(disk.clone()) })
+    pub fn attach_disk(&self, machine: MachinePlace, disk: &DiskAttachment) -> Result<(), MachineError> {
+        self.done(Request::AttachDisk { machine, disk: Box::new(disk.clone()) })
     }
 
     /// Unplugs it.
-    pub fn detach_disk(&self, machine: &str, disk: &DiskAttachment) -> Result<(), MachineError> {
-        self.done(Request::DetachDisk { machine: machine.to_owned(), disk: Box::new(disk.clone()) })
+    pub fn detach_disk(&self, machine: MachinePlace, disk: &DiskAttachment) -> Result<(), MachineError> {
+        self.done(Request::DetachDisk { machine, disk: Box::new(disk.clone()) })
     }
 
     /// Plugs a network interface into a machine inside.
     pub fn attach_interface(
         &self,
-        machine: &str,
+        machine: MachinePlace,
         interface: &InterfaceAttachment,
     ) -> Result<(), MachineError> {
-        let (machine, interface) = (machine.to_owned(), interface.clone());
-        self.done(Request::AttachInterface { machine, interface })
+        self.done(Request::AttachInterface { machine, interface: interface.clone() })
     }
 
     /// Unplugs it.
     pub fn detach_interface(
         &self,
-        machine: &str,
+        machine: MachinePlace,
         interface: &InterfaceAttachment,
     ) -> Result<(), MachineError> {
-        let (machine, interface) = (machine.to_owned(), interface.clone());
-        self.done(Request::DetachInterface { machine, interface })
+        self.done(Request::DetachInterface { machine, interface: interface.clone() })
     }
 
     /// Gives two machines in virtual time, which have the ends of a link, one time. `control` is the control socket of its server.
-    pub fn join_machines(&self, lower: &str, upper: &str, control: &str) -> Result<(), MachineError> {
-        let [lower, upper, control] = [lower, upper, control].map(str::to_owned);
-        self.done(Request::JoinMachines { lower, upper, control })
+    pub fn join_machines(
+        &self,
+        lower: MachinePlace,
+        upper: MachinePlace,
+        control: &str,
+    ) -> Result<(), MachineError> {
+        self.done(Request::JoinMachines { lower, upper, control: control.to_owned() })
     }
 
     /// Takes down everything this machine's agent made.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
 use crate::disks::DiskMark;
+use crate::place::MachinePlace;
 use crate::refusal::{FileKind, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::ticks::TickReading;
@@ -226,8 +227,8 @@ pub enum Request {
     StartMachine(Box<MachineSpec>),
     /// Write the state of a machine in virtual time into a new file; the machine does not continue.
     KeepMachine {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
         /// The file, in the machine that booted it.
         path: String,
         /// Milliseconds it may take.
@@ -235,55 +236,55 @@ pub enum Request {
     },
     /// Say what was counted at marks in a machine since this was last asked: [`Answer::Instructions`].
     TakeInstructions {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
     },
     /// Read the clock and the processor's counter: [`Answer::Ticks`].
     ReadTicks,
     /// Say what its hypervisor adds to this machine's counter in a machine inside: [`Answer::TickOffset`].
     TickOffset {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
     },
     /// Shut a machine down.
     StopMachine {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
     },
     /// Plug a disk into a running machine.
     AttachDisk {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
         /// The disk.
         disk: Box<DiskAttachment>,
     },
     /// Unplug it.
     DetachDisk {
-        /// The machine's name.
-        machine: String,
+        /// Which machine.
+        machine: MachinePlace,
         /// The disk.
         disk: Box<DiskAttachment>,
     },
     /// Plug a network interface into a running machine.
     AttachInterface {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
         /// The interface.
         interface: InterfaceAttachment,
     },
     /// Unplug it.
     DetachInterface {
-        /// The machine's name.
-        machine: String,
+        /// Which machine.
+        machine: MachinePlace,
         /// The interface.
         interface: InterfaceAttachment,
     },
     /// Give two machines in virtual time, which have the ends of a link, one time: they run and stand together from now on.
     JoinMachines {
-        /// The name of the machine at the lower end.
-        lower: String,
-        /// The name of the machine at the upper end.
-        upper: String,
+        /// The machine at the lower end.
+        lower: MachinePlace,
+        /// The machine at the upper end.
+        upper: MachinePlace,
         /// The control socket of the link's server.
         control: String,
     },
@@ -294,8 +295,8 @@ pub enum Request {
     },
     /// Pass a request on to a machine inside this one.
     Forward {
-        /// Its name.
-        machine: String,
+        /// Which.
+        machine: MachinePlace,
         /// Milliseconds to wait for its answer.
         timeout_ms: u64,
         /// The request.

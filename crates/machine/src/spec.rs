@@ -7,6 +7,7 @@ use nestor_processor::ProcessorSpeed;
 
 use crate::disks::DiskMark;
 use crate::hypervisor::OwnDisk;
+use crate::place::MachinePlace;
 
 /// The time that a machine lives in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,8 +39,8 @@ impl MachineTime {
 /// A machine to boot from the lab image.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MachineSpec {
-    /// Its name, unique in the machine that boots it.
-    pub name: String,
+    /// Its place, by which the machine that boots it knows it.
+    pub place: MachinePlace,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Number of processors.

@@ -1,6 +1,7 @@
 //! Machines as a graph: each is the outermost, or inside another, or beside another.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Index;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,29 @@ impl Relation {
             Self::Outermost => None,
             Self::Inside(other) | Self::Beside(other) => Some(other),
         }
+    }
+}
+
+/// How deep a machine is in others: how many are around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Depth(usize);
+
+impl Depth {
+    /// In no other.
+    pub const ROOT: Self = Self(0);
+
+    /// In a machine that is in no other.
+    pub const GUEST: Self = Self(1);
+
+    /// Of the machines inside a machine of this depth.
+    pub const fn inside(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Depth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -110,9 +134,14 @@ impl<T> Machines<T> {
         self.parent(index).map_or(index, |parent| self.root_of(parent))
     }
 
-    /// How many machines are around a machine: 0 for the outermost.
-    pub fn depth(&self, index: MachineIndex) -> usize {
-        self.parent(index).map_or(0, |parent| self.depth(parent) + 1)
+    /// How deep a machine is in others.
+    pub fn depth(&self, index: MachineIndex) -> Depth {
+        self.parent(index).map_or(Depth::ROOT, |parent| self.depth(parent).inside())
+    }
+
+    /// How deep a machine is, or will be, that is so joined.
+    pub fn depth_across(&self, relation: Relation) -> Depth {
+        self.parent_across(relation).map_or(Depth::ROOT, |parent| self.depth(parent).inside())
     }
 
     /// The machines that a machine runs itself.
@@ -185,7 +214,8 @@ mod tests {
     fn who_is_beside_another_is_run_by_the_same_machine() {
         let (machines, [host, first, second, deep, client]) = machines();
         assert_eq!(machines.parent(client), Some(host));
-        assert_eq!([host, first, second, deep, client].map(|index| machines.depth(index)), [0, 1, 1, 2, 1]);
+        assert_eq!([host, first, second, deep, client].map(|index| machines.depth(index).0), [0, 1, 1, 2, 1]);
+        assert_eq!(machines.depth_across(Relation::Beside(deep)), machines.depth(deep));
         assert_eq!([host, first, deep, client].map(|index| machines.root_of(index)), [host; 4]);
         assert_eq!(machines.inside(host).collect::<Vec<_>>(), [first, second, client]);
         assert_eq!(machines.inside(second).collect::<Vec<_>>(), [deep]);

@@ -60,7 +60,7 @@ pub use bytes::{Bytes, ParseBytesError};
 pub use crossing::{Crossing, LayerIndex};
 pub use error::{StackError, StackErrorKind};
 pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
-pub use graph::{MachineIndex, Machines, Relation};
+pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::network::{Export, LinkOptions, NfsOptions, NfsVersion};

@@ -63,6 +63,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Depth;
 
     fn shown(text: &str) -> Vec<String> {
         let stack = Stack::parse(text).unwrap();
@@ -123,6 +124,6 @@ mod tests {
         let relations: Vec<_> = machines.indexed().map(|(at, _)| machines.relation(at).unwrap()).collect();
         let [host, client, guest] = [0, 1, 2].map(|at| machines.indexed().nth(at).unwrap().0);
         assert_eq!(relations, [Relation::Outermost, Relation::Beside(host), Relation::Inside(client)]);
-        assert_eq!((machines.depth(client), machines.depth(guest)), (0, 1));
+        assert_eq!((machines.depth(client), machines.depth(guest)), (Depth::ROOT, Depth::GUEST));
     }
 }

@@ -12,6 +12,7 @@ use super::{Agent, Booted, lock};
 use crate::connection::NoAnswer;
 use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};
 use crate::message::{Answer, Request};
+use crate::place::MachinePlace;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, HardwareTrial, InterfaceAttachment, MachineSpec};
 
@@ -41,13 +42,13 @@ impl Agent {
             }
         };
         let booted = booted.map_err(|e| {
-            let failed = e.within(&format!("the machine `{}` did not start", spec.name));
+            let failed = e.within(&format!("the machine `{}` did not start", spec.place));
             match failed.cause {
                 Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
                 _ => failed,
             }
         })?;
-        lock(&self.machines).insert(spec.name.clone(), booted);
+        lock(&self.machines).insert(spec.place, booted);
         Ok(Answer::Booted {
             accelerator,
             boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -56,12 +57,12 @@ impl Agent {
 
     /// Boots it with an accelerator.
     fn boot(&self, spec: &MachineSpec, accelerator: Accelerator) -> Result<Booted, Refusal> {
-        let directory = self.work_directory.join(&spec.name);
+        let directory = self.work_directory.join(spec.place.to_string());
         let (mut entry, mut group) = (0, 0);
         let hypervisor = hypervisor(spec.hypervisor);
         let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
             let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.name);
+            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.place);
             // Without a ledger the machine still dies with the agent.
             entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
             // Until it is up, take-down ends it as it ends programs.
@@ -89,9 +90,9 @@ impl Agent {
     }
 
     /// Stops a machine that was started here.
-    pub(super) fn stop_machine(&self, name: &str) -> Obeyed {
-        let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running"))
+    pub(super) fn stop_machine(&self, place: MachinePlace) -> Obeyed {
+        let Booted { entry, machine } = lock(&self.machines).remove(&place).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("the machine `{place}` is not running"))
         })?;
         machine.stop();
         lock(&self.ledger).strike(entry);
@@ -99,55 +100,55 @@ impl Agent {
     }
 
     /// A machine that runs here.
-    pub(super) fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running here (any more)"))
+    pub(super) fn machine(&self, place: MachinePlace) -> Result<Arc<dyn RunningMachine>, Refusal> {
+        lock(&self.machines).get(&place).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("the machine `{place}` is not running here (any more)"))
         })
     }
 
     /// Does something with a disk of a machine, and names both if that fails.
     pub(super) fn with_disk(
         &self,
-        name: &str,
+        place: MachinePlace,
         disk: &DiskAttachment,
         act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
     ) -> Obeyed {
-        let machine = self.machine(name)?;
+        let machine = self.machine(place)?;
         act(&*machine)
             .map(|()| Answer::Done)
-            .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
+            .map_err(|e| e.within(&format!("the disk {} of the machine `{place}`", disk.serial)))
     }
 
     /// Writes the state of a machine into a file.
-    pub(super) fn keep_machine(&self, name: &str, path: &str, limit: Duration) -> Obeyed {
-        self.machine(name)?.keep_state(Path::new(path), limit).map(|()| Answer::Done)
+    pub(super) fn keep_machine(&self, place: MachinePlace, path: &str, limit: Duration) -> Obeyed {
+        self.machine(place)?.keep_state(Path::new(path), limit).map(|()| Answer::Done)
     }
 
     /// Plugs a network interface into a machine.
-    pub(super) fn attach_interface(&self, name: &str, interface: &InterfaceAttachment) -> Obeyed {
-        self.with_interface(name, interface, |machine| machine.attach_interface(interface))
+    pub(super) fn attach_interface(&self, place: MachinePlace, interface: &InterfaceAttachment) -> Obeyed {
+        self.with_interface(place, interface, |machine| machine.attach_interface(interface))
     }
 
     /// Unplugs it.
-    pub(super) fn detach_interface(&self, name: &str, interface: &InterfaceAttachment) -> Obeyed {
-        self.with_interface(name, interface, |machine| machine.detach_interface(interface))
+    pub(super) fn detach_interface(&self, place: MachinePlace, interface: &InterfaceAttachment) -> Obeyed {
+        self.with_interface(place, interface, |machine| machine.detach_interface(interface))
     }
 
     /// Does something with a network interface of a machine, and names both if that fails.
     fn with_interface(
         &self,
-        name: &str,
+        place: MachinePlace,
         interface: &InterfaceAttachment,
         act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
     ) -> Obeyed {
-        let machine = self.machine(name)?;
+        let machine = self.machine(place)?;
         act(&*machine).map(|()| Answer::Done).map_err(|e| {
-            e.within(&format!("the network interface {} of the machine `{name}`", interface.name))
+            e.within(&format!("the network interface {} of the machine `{place}`", interface.name))
         })
     }
 
     /// Gives two machines in virtual time, which have the ends of a link, one time.
-    pub(super) fn join_machines(&self, lower: &str, upper: &str, control: &str) -> Obeyed {
+    pub(super) fn join_machines(&self, lower: MachinePlace, upper: MachinePlace, control: &str) -> Obeyed {
         let machines = [self.machine(lower)?, self.machine(upper)?];
         let [Some(of_lower), Some(of_upper)] = machines.each_ref().map(|machine| machine.time_keeper())
         else {
@@ -161,17 +162,17 @@ impl Agent {
     }
 
     /// Hands a request on to the agent of a machine that runs here.
-    pub(super) fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
-        let machine = self.machine(name)?;
+    pub(super) fn forward(&self, place: MachinePlace, timeout_ms: u64, request: Request) -> Obeyed {
+        let machine = self.machine(place)?;
         machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
             NoAnswer::Gone(reason) => Refusal::new(
                 Cause::MachineLost,
-                format!("the machine `{name}` died: {reason}{}", machine.last_words()),
+                format!("the machine `{place}` died: {reason}{}", machine.last_words()),
             ),
             NoAnswer::TimedOut(limit) => Refusal::new(
                 Cause::MachineSilent,
                 format!(
-                    "the machine `{name}` did not answer within {} s: it hangs or is overloaded{}",
+                    "the machine `{place}` did not answer within {} s: it hangs or is overloaded{}",
                     limit.as_secs(),
                     machine.last_words()
                 ),

@@ -28,6 +28,7 @@ use nestor_stack::{Accelerator, HypervisorKind};
 use crate::connection::lock;
 use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use ledger::Ledger;
 use process::Spawner;
@@ -38,7 +39,7 @@ pub struct Agent {
     work_directory: PathBuf,
     spawner: Spawner,
     ledger: Mutex<Ledger>,
-    machines: Mutex<HashMap<String, Booted>>,
+    machines: Mutex<HashMap<MachinePlace, Booted>>,
     processes: Mutex<HashMap<u32, (u64, Child)>>,
     /// Process groups of programs that run to their end, to be killed if the stream ends first.
     running: Mutex<Vec<u32>>,

@@ -69,21 +69,21 @@ impl Agent {
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::KeepMachine { machine, path, timeout_ms } => {
-                self.keep_machine(&machine, &path, ms(timeout_ms))
+                self.keep_machine(machine, &path, ms(timeout_ms))
             }
             Request::TakeInstructions { machine } => {
-                Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
+                Ok(Answer::Instructions(self.machine(machine)?.take_instructions()))
             }
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
-            Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(&machine)?.tick_offset()?)),
-            Request::StopMachine { machine } => self.stop_machine(&machine),
-            Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.attach(&disk)),
-            Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.detach(&disk)),
-            Request::AttachInterface { machine, interface } => self.attach_interface(&machine, &interface),
-            Request::DetachInterface { machine, interface } => self.detach_interface(&machine, &interface),
-            Request::JoinMachines { lower, upper, control } => self.join_machines(&lower, &upper, &control),
+            Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(machine)?.tick_offset()?)),
+            Request::StopMachine { machine } => self.stop_machine(machine),
+            Request::AttachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.attach(&disk)),
+            Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),
+            Request::AttachInterface { machine, interface } => self.attach_interface(machine, &interface),
+            Request::DetachInterface { machine, interface } => self.detach_interface(machine, &interface),
+            Request::JoinMachines { lower, upper, control } => self.join_machines(lower, upper, &control),
             Request::Pause { ms: time_ms } => pause(ms(time_ms)),
-            Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
+            Request::Forward { machine, timeout_ms, request } => self.forward(machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),
             Request::MixRandom { data } => mix_random(&data),
@@ -361,7 +361,10 @@ fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {
 
 #[cfg(test)]
 mod tests {
+    use nestor_stack::MachineIndex;
+
     use super::*;
+    use crate::place::MachinePlace;
 
     fn started(agent: &Agent, script: &str, root: &Path) -> u32 {
         let output = root.join("output.txt").display().to_string();
@@ -396,8 +399,8 @@ mod tests {
     fn what_is_asked_of_a_machine_that_is_gone_says_so_in_its_type() {
         let root = tempfile::tempdir().unwrap();
         let agent = Agent::new(&root.path().join("work")).unwrap();
-        let request =
-            Request::Forward { machine: "guest".into(), timeout_ms: 1, request: Box::new(Request::Facts) };
+        let machine = MachinePlace::Guest(MachineIndex::OUTERMOST);
+        let request = Request::Forward { machine, timeout_ms: 1, request: Box::new(Request::Facts) };
         assert_eq!(agent.obey(request).unwrap_err().cause, Cause::MachineLost);
         let command = Command::new(["no-such-program-anywhere"]);
         let refusal = agent.obey(Request::Run(command)).unwrap_err();

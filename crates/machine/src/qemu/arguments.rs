@@ -121,8 +121,15 @@ pub fn command_line(
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
     let board = if spec.disks_at_start.is_empty() { "pc" } else { "q35" };
-    let mut argv =
-        bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
+    let mut argv = bare_machine(
+        board,
+        &spec.place.to_string(),
+        spec.memory_bytes,
+        spec.cpus,
+        processor,
+        spec.shared_memory,
+        files,
+    );
     argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor, paging)));
     argv.extend(tracing(files));
     if spec.kept_state.is_some() {

@@ -22,6 +22,7 @@ use nestor_stack::{Accelerator, Layer};
 
 use crate::agent::process::Spawner;
 use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, RunningMachine};
+use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
 pub use disk::DiskObjects;
@@ -75,7 +76,7 @@ impl Hypervisor for Qemu {
         disk::of_layer(layer, name, source)
     }
 
-    fn trace_arguments(&self, work_directory: &Path, machine: &str) -> Vec<String> {
+    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Vec<String> {
         trace::recorder_arguments(work_directory, machine)
     }
 }

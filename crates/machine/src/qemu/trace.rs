@@ -7,14 +7,15 @@ use serde_json::json;
 
 use super::arguments::MachineFiles;
 use super::qmp::Qmp;
+use crate::place::MachinePlace;
 
 /// How long the monitor may take to greet.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Arguments for the recorder of a machine's disk: the monitor for recorders, and the path of the event log while no recorder
 /// runs.
-pub(super) fn recorder_arguments(work_directory: &Path, machine: &str) -> Vec<String> {
-    let files = MachineFiles { directory: work_directory.join(machine) };
+pub(super) fn recorder_arguments(work_directory: &Path, machine: MachinePlace) -> Vec<String> {
+    let files = MachineFiles { directory: work_directory.join(machine.to_string()) };
     let path = |path: PathBuf| path.display().to_string();
     vec!["--monitor".into(), path(files.trace_monitor()), "--event-log".into(), path(files.event_log())]
 }

@@ -37,7 +37,7 @@ impl ClockWatch {
             let offset = match built.machines.relation(index) {
                 Some(Relation::Outermost) => Some(0),
                 Some(Relation::Inside(outer)) => {
-                    let added = || built.machines[outer].machine.tick_offset(place.machine.name()?).ok();
+                    let added = || built.machines[outer].machine.tick_offset(place.machine.place()?).ok();
                     let outer = offsets.get(&outer).copied().flatten();
                     outer.and_then(|offset| offset.checked_add(added()?))
                 }

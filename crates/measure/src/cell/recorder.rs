@@ -48,7 +48,7 @@ impl Recorder {
     /// Starts the recorder of a hypervisor.
     pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Result<Self, CellError> {
         let work_directory = Path::new(&built.machines[disk.machine].facts.work_directory);
-        let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, &disk.guest);
+        let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, disk.guest);
         let mut arguments = vec!["hypervisor", "record"];
         arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
         if let Some(image) = built.image_of(disk).filter(|image| image.map_command.is_some()) {
