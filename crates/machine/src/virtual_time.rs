@@ -55,9 +55,9 @@ impl Stream {
         self.held_at.is_some_and(|written| self.received >= written) && self.is_waiting
     }
 
-    /// Something is to come from it.
+    /// Something is to come from it. Nothing comes from one that is gone, whatever it owes.
     fn is_busy(&self) -> bool {
-        self.is_in_frame || self.unanswered > 0
+        self.hypervisor.is_some() && (self.is_in_frame || self.unanswered > 0)
     }
 
     /// It is there, and nothing is to come from it.
@@ -65,9 +65,9 @@ impl Stream {
         self.hypervisor.is_some() && !self.is_busy()
     }
 
-    /// Whether it has all that was sent to it, or gets it before it goes on.
+    /// Whether it has all that was sent to it, or gets it before it goes on. One that is gone gets nothing more.
     fn has_its_requests(&self) -> bool {
-        self.held_at.is_some() || self.given >= self.sent
+        self.hypervisor.is_none() || self.held_at.is_some() || self.given >= self.sent
     }
 
     /// Ends that it stands.
@@ -192,12 +192,7 @@ impl TimeKeeper {
 
     /// Nothing more comes from the hypervisor, and the other machine must not wait for this one.
     pub fn end(&self) {
-        self.change(|stream| {
-            stream.hypervisor = None;
-            stream.unanswered = 0;
-            stream.is_in_frame = false;
-            stream.given = stream.sent;
-        });
+        self.change(|stream| stream.hypervisor = None);
     }
 
     /// Stops the machine for good: now, or as soon as it has answered every request.
@@ -340,7 +335,7 @@ impl<R: Read> Read for Watched<R> {
         self.keeper.with(|company, index| {
             let stream = &mut company.streams[index];
             stream.is_waiting = false;
-            if let Ok(bytes) = read {
+            if let Ok(bytes @ 1..) = read {
                 stream.received += bytes as u64;
                 stream.is_in_frame = true;
             }

@@ -1,3 +1,5 @@
+mod joined;
+
 use std::sync::Arc;
 
 use super::*;
