@@ -7,6 +7,8 @@ mod backend;
 mod checksum;
 pub mod control;
 mod frame;
+#[cfg(test)]
+mod played_guest;
 mod port;
 mod relay;
 mod shared;

@@ -318,3 +318,6 @@ fn notify(state: &mut VringState<Memory>) {
         let _ = state.signal_used_queue();
     }
 }
+
+#[cfg(test)]
+mod tests;

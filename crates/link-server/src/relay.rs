@@ -151,3 +151,6 @@ fn receive(front: &UnixStream) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
     (&mut &*front).read_exact(&mut payload)?;
     Ok(Some((Message { request, flags, payload }, descriptors)))
 }
+
+#[cfg(test)]
+mod tests;

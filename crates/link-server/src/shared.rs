@@ -273,3 +273,6 @@ impl Link {
         self.ports.iter().all(Port::is_connected)
     }
 }
+
+#[cfg(test)]
+mod tests;

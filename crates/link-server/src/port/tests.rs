@@ -1,0 +1,214 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::frame::HEADER_BYTES;
+use crate::played_guest::{Guest, MEMORY_BYTES, NEXT, SIZE, WRITE, frame, part};
+
+/// What a driver says that takes whatever there is.
+const EVERYTHING: u64 = 1 << VIRTIO_NET_F_GUEST_CSUM
+    | 1 << VIRTIO_NET_F_GUEST_TSO4
+    | 1 << VIRTIO_NET_F_GUEST_TSO6
+    | 1 << VIRTIO_NET_F_MRG_RXBUF;
+
+fn connected(features: u64) -> (Port, Guest) {
+    let (mut port, guest) = (Port::new().unwrap(), Guest::new());
+    guest.connect(&mut port);
+    port.set_features(features);
+    (port, guest)
+}
+
+fn arriving(bytes: Vec<u8>) -> Frame {
+    Frame::sent(bytes).unwrap()
+}
+
+/// The marks of all frames that can be taken.
+fn taken(port: &mut Port) -> Vec<u8> {
+    std::iter::from_fn(|| port.next_frame()).map(|frame| frame.ethernet()[0]).collect()
+}
+
+#[test]
+fn frames_are_given_in_their_order_and_not_before_they_arrive() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    (0..3).for_each(|_| _ = guest.offer(100));
+    port.expect(10, arriving(frame(1)));
+    port.expect(20, arriving(frame(2)));
+    assert_eq!(port.next_event_ns(), Some(10));
+    assert!(!port.deliver(9));
+    assert!(port.deliver(10));
+    assert_eq!((guest.received_marks(), port.next_event_ns()), (vec![1], Some(20)));
+    assert!(port.deliver(500));
+    assert_eq!((guest.received_marks(), port.next_event_ns()), (vec![1, 2], None));
+    assert_eq!(guest.received()[0][10..12], [1, 0], "in one buffer");
+}
+
+#[test]
+fn what_has_arrived_waits_until_the_guest_says_that_it_has_buffers() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    port.expect(10, arriving(frame(1)));
+    assert!(!port.deliver(10));
+    assert_eq!(port.next_arrival_ns(), None, "there is no use in trying again");
+    guest.offer(100);
+    assert!(!port.deliver(20), "it has not said so");
+    port.has_buffers();
+    assert_eq!(port.next_arrival_ns(), Some(10));
+    assert!(port.deliver(20));
+    assert_eq!((guest.received_marks(), port.refused), (vec![1], 0));
+}
+
+#[test]
+fn a_frame_that_one_buffer_does_not_hold_is_spread_over_several_if_the_driver_can() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    let long: Vec<u8> = [vec![0; HEADER_BYTES], (0..88).collect()].concat();
+    guest.offer(40);
+    guest.offer(40);
+    port.expect(1, arriving(long.clone()));
+    assert!(!port.deliver(1), "two do not hold it either");
+    assert!(guest.used(Queue::Receive).is_empty(), "none is taken in vain");
+    guest.offer(40);
+    port.has_buffers();
+    assert!(port.deliver(1));
+    let received = guest.received();
+    assert_eq!(received.iter().map(Vec::len).collect::<Vec<_>>(), [40, 40, 20]);
+    assert_eq!(received[0][10..12], [3, 0]);
+    assert_eq!(received.concat()[HEADER_BYTES..], long[HEADER_BYTES..]);
+}
+
+#[test]
+fn what_a_driver_cannot_take_is_refused_and_costs_it_no_buffer() {
+    let (mut port, mut guest) = connected(0);
+    guest.offer(80);
+    port.expect(1, arriving(vec![0; 81]));
+    let mut to_be_cut = frame(2);
+    to_be_cut[1] = 1;
+    port.expect(1, arriving(to_be_cut));
+    port.expect(1, arriving(frame(3)));
+    assert!(port.deliver(1));
+    assert_eq!((guest.received_marks(), port.refused), (vec![3], 2));
+}
+
+#[test]
+fn the_checksum_is_completed_for_a_driver_that_does_not_do_without_it() {
+    let mut without = frame(0);
+    without[0] = 1;
+    without[8] = 2;
+    let received = |features| {
+        let (mut port, mut guest) = connected(features);
+        guest.offer(100);
+        port.expect(1, arriving(without.clone()));
+        port.deliver(1);
+        guest.received()[0].clone()
+    };
+    assert_eq!(received(EVERYTHING)[HEADER_BYTES + 2..][..2], [0, 0]);
+    assert_eq!(received(0)[HEADER_BYTES + 2..][..2], [0xff, 0xff]);
+}
+
+#[test]
+fn a_frame_is_put_together_from_its_pieces_and_its_chain_given_back() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    let whole = frame(7);
+    guest.send(&[&whole[..5], &whole[5..30], &whole[30..]]);
+    guest.send(&[&frame(8)]);
+    assert_eq!(port.next_frame(), Frame::sent(whole));
+    assert_eq!(taken(&mut port), [8]);
+    assert_eq!(guest.used(Queue::Transmit), [(0, 0), (3, 0)]);
+    assert_eq!(port.refused, 0);
+}
+
+#[test]
+fn what_is_no_frame_is_given_back_and_counted_and_the_next_is_taken() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    guest.send(&[&[0; HEADER_BYTES + 13]]);
+    let strange = [
+        // Outside of memory, and at the end of all addresses.
+        (MEMORY_BYTES as u64 - 10, 100, 0, 0),
+        (u64::MAX - 10, 100, 0, 0),
+        // Longer than any frame, and longer than any memory.
+        (0, 1 << 17, 0, 0),
+        (0, u32::MAX, 0, 0),
+        // Only to be written to; empty.
+        (0, 100, WRITE, 0),
+        (0, 0, 0, 0),
+    ];
+    for (index, (address, bytes, flags, next)) in (1..).zip(strange) {
+        guest.describe(Queue::Transmit, index, address, bytes, flags, next);
+        guest.put(Queue::Transmit, index);
+    }
+    // No descriptor of the queue.
+    guest.put(Queue::Transmit, 500);
+    // A piece that is followed by itself is read as often as the queue has places.
+    guest.describe(Queue::Transmit, 10, 0, 100, NEXT, 10);
+    guest.put(Queue::Transmit, 10);
+    let taken: Vec<Frame> = std::iter::from_fn(|| port.next_frame()).collect();
+    assert_eq!(taken.iter().map(Frame::queue_bytes).collect::<Vec<_>>(), [100 * usize::from(SIZE)]);
+    assert_eq!(port.refused, 8);
+    let given_back: Vec<u32> = guest.used(Queue::Transmit).iter().map(|(head, _)| *head).collect();
+    assert_eq!(given_back, [0, 1, 2, 3, 4, 5, 6, 10]);
+}
+
+#[test]
+fn a_guest_that_says_it_has_more_than_a_queue_holds_has_nothing() {
+    let (mut port, guest) = connected(EVERYTHING);
+    for queue in [Queue::Receive, Queue::Transmit] {
+        guest.claim(queue, 3 * SIZE);
+    }
+    assert_eq!(port.next_frame(), None);
+    port.expect(1, arriving(frame(1)));
+    assert!(!port.deliver(1));
+    assert_eq!(port.next_arrival_ns(), None);
+}
+
+#[test]
+fn a_queue_that_is_not_enabled_is_left_alone() {
+    let mut port = Port::new().unwrap();
+    assert!(!port.is_connected() && !port.is_gone());
+    port.expect(1, arriving(frame(1)));
+    assert_eq!((port.refused, port.next_event_ns(), port.next_frame()), (1, None, None));
+    let mut guest = Guest::new();
+    guest.connect(&mut port);
+    guest.send(&[&frame(1)]);
+    guest.enable(Queue::Transmit, false);
+    assert_eq!(port.next_frame(), None);
+    guest.enable(Queue::Transmit, true);
+    assert_eq!(taken(&mut port), [1]);
+}
+
+#[test]
+fn what_is_on_its_way_to_a_guest_that_goes_is_lost() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    guest.offer(100);
+    port.expect(1, arriving(frame(1)));
+    port.room_ns = Some(2);
+    port.disconnect();
+    assert!(port.is_gone() && !port.is_connected());
+    assert_eq!((port.next_event_ns(), port.deliver(5)), (None, false));
+    let next = Guest::new();
+    next.connect(&mut port);
+    assert!(!port.is_gone() && port.is_connected());
+    assert!(!port.deliver(5) && next.received().is_empty());
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_in_the_queues_every_turn_ends(
+        rings in proptest::collection::vec((0u64..3, 0u64..2, 0u64..512, any::<[u8; 8]>()), 0..60),
+        put in any::<[u16; 2]>(),
+        features in any::<bool>(),
+    ) {
+        let (mut port, guest) = connected(if features { EVERYTHING } else { 0 });
+        for (number, queue, at, bytes) in rings {
+            let queue = Queue::at(queue).unwrap();
+            guest.write(part(queue, number) + at, &bytes);
+        }
+        guest.claim(Queue::Receive, put[0] % (2 * SIZE));
+        guest.claim(Queue::Transmit, put[1] % (2 * SIZE));
+        // No more than the queue has places.
+        prop_assert!(std::iter::from_fn(|| port.next_frame()).take(100).count() <= usize::from(SIZE));
+        for at_ns in 0..40 {
+            port.expect(at_ns, arriving(frame(1)));
+        }
+        port.deliver(20);
+        port.has_buffers();
+        port.deliver(40);
+        prop_assert!(port.next_arrival_ns().is_none());
+    }
+}

@@ -1,0 +1,205 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use nestor_link::Wire;
+
+use super::*;
+use crate::played_guest::{Guest, frame};
+
+/// On it, a frame of the shortest length takes 672 ns.
+const GBIT: Wire =
+    Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 1 << 20, loss: 0.0 };
+/// The machine has no timer.
+const NEVER: u64 = u64::MAX;
+
+fn link(time: LinkTime, wire: Wire) -> Arc<Shared> {
+    let stop = StopHandle::new().unwrap();
+    let sockets = [PathBuf::new(), PathBuf::new()];
+    Arc::new(Shared::new(&LinkOptions { wire, seed: 1, sockets, control: None, time, stop }).unwrap())
+}
+
+fn connected(time: LinkTime, wire: Wire) -> (Arc<Shared>, [Guest; 2]) {
+    let shared = link(time, wire);
+    let guests = End::BOTH.map(|end| {
+        let guest = Guest::new();
+        shared.with_port(end, |port| guest.connect(port));
+        guest
+    });
+    (shared, guests)
+}
+
+/// Two machines of one time, whose own times are these at its beginning.
+fn joined(wire: Wire, zeros_ns: [u64; 2]) -> (Arc<Shared>, [Guest; 2]) {
+    let (shared, guests) = connected(LinkTime::Virtual, wire);
+    shared.join().unwrap();
+    for end in End::BOTH {
+        shared.run_until(end, [zeros_ns[end.index()], NEVER], None);
+    }
+    (shared, guests)
+}
+
+/// Has the upper machine tell a time, and comes back when it waits for the other there.
+fn waiting(shared: &Arc<Shared>, now_ns: u64) -> JoinHandle<Option<u64>> {
+    let told = Arc::clone(shared);
+    let waiting = std::thread::spawn(move || told.run_until(End::Upper, [now_ns, NEVER], None));
+    while !shared.wake(End::Upper) {
+        assert!(!waiting.is_finished(), "it does not wait");
+        std::thread::yield_now();
+    }
+    waiting
+}
+
+#[test]
+fn frames_are_taken_only_when_they_are_announced_and_arrive_in_the_receivers_time() {
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [0, 5000]);
+    lower.send(&[&frame(1)]);
+    upper.offer(100);
+    shared.run_until(End::Lower, [10, NEVER], None);
+    assert_eq!(shared.statistics().from_lower.frames, 0);
+    shared.run_until(End::Lower, [20, NEVER], Some(Queue::Receive));
+    assert_eq!(shared.statistics().from_lower.frames, 0, "it has spoken of the other queue");
+    shared.run_until(End::Lower, [30, NEVER], Some(Queue::Transmit));
+    assert_eq!(shared.statistics().from_lower, Sent { frames: 1, bytes: 60, ..Sent::default() });
+    let at_ns = 5000 + 30 + 672 + 100_000;
+    assert_eq!(shared.run_until(End::Upper, [5000, NEVER], None), Some(at_ns));
+    shared.run_until(End::Upper, [at_ns - 1, NEVER], None);
+    assert!(upper.received().is_empty());
+    shared.run_until(End::Upper, [at_ns, NEVER], None);
+    assert_eq!(upper.received_marks(), [1]);
+}
+
+#[test]
+fn a_guest_without_buffers_is_given_what_has_arrived_when_it_says_that_it_has_some() {
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [0, 0]);
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit));
+    shared.run_until(End::Upper, [100_672, NEVER], None);
+    upper.offer(100);
+    shared.run_until(End::Upper, [100_700, NEVER], None);
+    assert!(upper.received().is_empty());
+    shared.run_until(End::Upper, [100_800, NEVER], Some(Queue::Receive));
+    assert_eq!(upper.received_marks(), [1]);
+}
+
+#[test]
+fn what_an_interface_has_no_room_for_is_taken_when_it_has() {
+    let (shared, [mut lower, mut upper]) = joined(Wire { queue_bytes: 0, ..GBIT }, [0, 0]);
+    (0..3).for_each(|_| _ = upper.offer(100));
+    lower.send(&[&frame(1)]);
+    lower.send(&[&frame(2)]);
+    let taken = || shared.statistics().from_lower.frames;
+    assert_eq!(shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit)), Some(672));
+    assert_eq!(taken(), 1);
+    shared.run_until(End::Lower, [671, NEVER], None);
+    assert_eq!(taken(), 1);
+    shared.run_until(End::Lower, [672, NEVER], None);
+    assert_eq!(taken(), 2);
+    lower.send(&[&frame(3)]);
+    shared.run_until(End::Lower, [5000, NEVER], None);
+    assert_eq!(taken(), 2, "nothing waited for room, and this was not announced");
+}
+
+#[test]
+fn a_machine_waits_where_a_frame_of_the_other_may_arrive_until_that_has_promised_more() {
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [0, 0]);
+    upper.offer(100);
+    // The lower machine has something to do, so it may send at any time.
+    shared.run_until(End::Lower, [0, 0], None);
+    let waiting = waiting(&shared, 100_000);
+    assert!(!waiting.is_finished());
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [50_000, NEVER], Some(Queue::Transmit));
+    assert_eq!(waiting.join().unwrap(), Some(50_000 + 100_672));
+}
+
+#[test]
+fn a_machine_does_not_wait_for_one_that_is_lost() {
+    let (shared, _guests) = joined(GBIT, [0, 0]);
+    shared.run_until(End::Lower, [0, 0], None);
+    let waiting = waiting(&shared, 100_000);
+    shared.disconnect(End::Lower);
+    assert_eq!(waiting.join().unwrap(), None, "nothing more comes from there");
+    assert_eq!(shared.run_until(End::Lower, [7, NEVER], None), None, "and who is lost is answered");
+    assert!(shared.wake(End::Upper) && !shared.statistics().connected);
+    assert!(shared.join().is_err());
+}
+
+#[test]
+fn a_machine_whose_queues_are_not_known_yet_waits_for_them() {
+    let shared = link(LinkTime::Virtual, GBIT);
+    let mut guest = Guest::new();
+    guest.send(&[&frame(1)]);
+    let waiting = std::thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit))
+    });
+    shared.with_port(End::Lower, |port| guest.connect(port));
+    assert_eq!(waiting.join().unwrap(), None);
+    assert_eq!(shared.statistics().from_lower.refused, 1, "it was taken when they were known");
+}
+
+#[test]
+fn the_end_of_the_server_ends_all_waiting() {
+    let (shared, _guests) = joined(GBIT, [0, 0]);
+    shared.run_until(End::Lower, [0, 0], None);
+    let waiting = waiting(&shared, 100_000);
+    let fresh = link(LinkTime::Virtual, GBIT);
+    let unknown = std::thread::spawn({
+        let fresh = Arc::clone(&fresh);
+        move || fresh.run_until(End::Upper, [0, NEVER], None)
+    });
+    shared.stop.stop();
+    fresh.stop.stop();
+    waiting.join().unwrap();
+    assert_eq!(unknown.join().unwrap(), None);
+}
+
+#[test]
+fn what_is_sent_before_machines_are_joined_is_refused_and_given_back() {
+    let (shared, [mut lower, _upper]) = connected(LinkTime::Virtual, GBIT);
+    lower.send(&[&frame(1)]);
+    assert_eq!(shared.run_until(End::Lower, [0, NEVER], None), None);
+    assert!(lower.used(Queue::Transmit).is_empty(), "it was not announced");
+    lower.send(&[&frame(2)]);
+    assert_eq!(shared.run_until(End::Lower, [1, NEVER], Some(Queue::Transmit)), None);
+    assert_eq!(lower.used(Queue::Transmit).len(), 2);
+    let statistics = shared.statistics();
+    assert_eq!(statistics.from_lower, Sent { refused: 2, ..Sent::default() });
+    assert!(statistics.connected && !statistics.joined);
+}
+
+#[test]
+fn machines_are_joined_once_and_when_both_are_there() {
+    let alone = link(LinkTime::Virtual, GBIT);
+    assert_eq!(alone.join(), Err("the interface of one of the machines is not up"));
+    assert!(alone.wake(End::Lower), "nothing is to be waited for");
+    let (shared, _guests) = joined(GBIT, [0, 0]);
+    assert_eq!(shared.join(), Err("the machines have one time already"));
+}
+
+#[test]
+fn lost_frames_are_counted_and_do_not_arrive() {
+    let (shared, [mut lower, mut upper]) = joined(Wire { loss: 1.0, ..GBIT }, [0, 0]);
+    upper.offer(100);
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit));
+    shared.run_until(End::Upper, [900_000, NEVER], None);
+    assert_eq!(shared.statistics().from_lower, Sent { frames: 1, bytes: 60, lost: 1, refused: 0 });
+    assert!(upper.received().is_empty());
+}
+
+#[test]
+fn in_real_time_a_frame_arrives_by_itself() {
+    let (shared, [mut lower, mut upper]) = connected(LinkTime::Real, Wire { delay_ns: 0, ..GBIT });
+    assert!(!shared.is_told());
+    upper.offer(100);
+    lower.send(&[&frame(1)]);
+    shared.run(End::Lower, None);
+    assert_eq!(shared.statistics().from_lower.frames, 0);
+    shared.run(End::Lower, Some(Queue::Transmit));
+    while upper.received().is_empty() {
+        shared.run(End::Upper, None);
+    }
+    assert_eq!(upper.received_marks(), [1]);
+}
