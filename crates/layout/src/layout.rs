@@ -238,4 +238,9 @@ impl Layout {
         }
         summary
     }
+
+    /// The share (0 to 1) of the device that so many bytes are.
+    pub fn share_of(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.total_bytes.max(1) as f64
+    }
 }

@@ -11,6 +11,7 @@ mod network;
 mod observe;
 mod processors;
 mod recorder;
+mod sample_pace;
 mod scratch;
 mod step;
 mod trace_problem;
@@ -35,6 +36,7 @@ use nestor_results::{Environment, NetworkRecord};
 use network::NetworkWatch;
 use observe::Observation;
 pub use processors::completed_requests;
+pub use sample_pace::SamplePace;
 pub use step::run_step;
 use trace_problem::TraceProblem;
 

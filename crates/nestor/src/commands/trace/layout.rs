@@ -94,7 +94,7 @@ pub fn run(arguments: &LayoutArguments) -> Result<()> {
         return print_json(&printed);
     }
     if arguments.output.is_none() {
-        out!("{}", render(&printed));
+        out!("{}", render(&printed, &layout));
     }
     Ok(())
 }
@@ -197,14 +197,13 @@ fn write(layout: &Layout, path: &Path) -> io::Result<()> {
     whole_file::write(path, &text)
 }
 
-fn render(printed: &Printed<'_>) -> String {
-    let total = printed.total_bytes.max(1) as f64;
+fn render(printed: &Printed<'_>, layout: &Layout) -> String {
     let rows: Vec<[String; 3]> = printed
         .classes
         .iter()
         .map(|(class, bytes)| {
-            let share = *bytes as f64 / total * 100.0;
-            [class.to_string(), ByteUnit::KiB.whole(*bytes), format!("{share:.3} %")]
+            let share = format!("{:.3} %", layout.share_of(*bytes) * 100.0);
+            [class.to_string(), ByteUnit::KiB.whole(*bytes), share]
         })
         .collect();
     let mut text = format!(
