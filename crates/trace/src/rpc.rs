@@ -303,7 +303,8 @@ device tmpfs mounted on /tmp with fstype tmpfs
 
     #[test]
     fn numbers_of_operations_are_those_of_the_protocol() {
-        let number = |name| OPERATIONS_4.iter().position(|known| *known == name).unwrap() + FIRST_OPERATION_4;
+        let number =
+            |name: &str| OPERATIONS_4.iter().position(|known| *known == name).unwrap() + FIRST_OPERATION_4;
         // RFC 8881, section 16.2.3 (`nfs_opnum4`) and RFC 7862, section 12.2.
         let known = [("WRITE", 38), ("EXCHANGE_ID", 42), ("SEQUENCE", 53), ("ALLOCATE", 59), ("CLONE", 71)];
         assert!(known.iter().all(|(name, expected)| number(name) == *expected));
