@@ -5,7 +5,7 @@ use std::fmt;
 
 use nestor_results::WrittenStack;
 use nestor_stack::layers::hypervisors::CacheMode;
-use nestor_stack::{Stack, StackError};
+use nestor_stack::{Layer, Stack, StackError};
 use nestor_statistics::design::{GivenRun, MOST_COMBINATIONS, NoDesign, combinations};
 use serde::{Deserialize, Serialize};
 
@@ -102,10 +102,7 @@ pub struct HeldFixed {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
     factors: Vec<Factor>,
-    medium: String,
-    /// Whether the medium's name runs to the end of the stack, so that no option can follow.
-    is_path: bool,
-    machine_options: String,
+    medium: Layer,
     /// Canonical stacks and their levels; what does not fit together is not among them.
     stacks: BTreeMap<WrittenStack, Vec<usize>>,
 }
@@ -172,35 +169,60 @@ fn has_bare_comma(word: &str) -> bool {
     })
 }
 
+/// The virtual machine of all stacks with further options of the user, such as `memory=1G:cpus=2`.
+///
+/// # Errors
+/// What is wrong with one of them; the factors set the device model and the cache mode.
+pub fn machine_with(options: &str) -> Result<Layer, StackError> {
+    let separator = if options.is_empty() { "" } else { ":" };
+    Layer::parse(&format!("{PLAIN_MACHINE}{separator}{options}"))
+}
+
+/// The virtual machine with what factors always set.
+const PLAIN_MACHINE: &str = "kvm:disk=virtio-blk:cache=none";
+
+/// What a level is in its stacks, as it is written on the command line, where further options of its layer may follow: a layer, or a layer
+/// with nothing but these options. `None`: nothing.
+fn layer_of(factor: FactorName, level: &str, medium: &Layer) -> Result<Option<Layer>, StackError> {
+    let text = match (factor, level) {
+        (FactorName::Format, DEVICE_FORMAT)
+        | (FactorName::Scheduler | FactorName::HostScheduler, KERNELS_CHOICE) => return Ok(None),
+        (FactorName::Guest | FactorName::HostFs | FactorName::Format, _) => level.to_owned(),
+        // Another factor's option would be there twice, also with its default.
+        (FactorName::Device, _) => format!("kvm:cache=none:disk={level}"),
+        (FactorName::Cache, _) => format!("kvm:disk=virtio-blk:cache={level}"),
+        (FactorName::Scheduler, _) => format!("{PLAIN_MACHINE}:sched={level}"),
+        (FactorName::HostScheduler, _) => format!("{}:sched={level}", medium.name()),
+    };
+    Layer::parse(&text).map(Some)
+}
+
+/// The layers of all levels, by factor and level.
+type LevelLayers = Vec<Vec<Option<Layer>>>;
+
 impl Space {
-    /// The stacks that levels make on a medium (`hdd`, `hdd:size=8G`, `dev:/dev/sdb`). Factors that are left out have their
-    /// usual levels. `machine_options` are further options of every virtual machine, such as `memory=1G:cpus=2`.
+    /// The stacks that levels make on a medium (`hdd`, `hdd:size=8G`, `dev:/dev/sdb`) with a virtual machine ([`machine_with`]). Factors
+    /// that are left out have their usual levels.
     ///
     /// # Errors
     /// What is wrong with a level, or that there are too many.
     pub fn new(
         given: &BTreeMap<FactorName, Vec<String>>,
-        medium: &str,
-        machine_options: &str,
+        medium: Layer,
+        machine: &Layer,
     ) -> Result<Self, SpaceError> {
         let factors = FactorName::ALL.map(|name| {
             let usual = || name.usual_levels().iter().map(|level| (*level).to_owned()).collect();
             Factor { name, levels: given.get(&name).cloned().unwrap_or_else(usual) }
         });
-        let mut space = Self {
-            factors: factors.into(),
-            medium: medium.to_owned(),
-            // A medium by itself is a stack; what is none is refused with the first stack on it.
-            is_path: Stack::parse(medium).is_ok_and(|stack| stack.medium().path().is_some()),
-            machine_options: machine_options.to_owned(),
-            stacks: BTreeMap::new(),
-        };
+        let mut space = Self { factors: factors.into(), medium, stacks: BTreeMap::new() };
         space.refuse_host_scheduler_of_a_path()?;
+        let layers = space.layers().map_err(|e| SpaceError::Stack(Box::new(e)))?;
         let all =
             combinations(&space.level_counts(), &|_| true).map_err(|_: NoDesign| SpaceError::TooMany)?;
         let mut first_error = BTreeMap::new();
         for levels in all {
-            match space.build(&levels) {
+            match space.build(&layers, machine, &levels) {
                 Ok(Some(stack)) => {
                     space.stacks.entry(stack.into()).or_insert(levels);
                 }
@@ -231,7 +253,7 @@ impl Space {
 
     fn refuse_host_scheduler_of_a_path(&self) -> Result<(), SpaceError> {
         let chosen = self.levels(FactorName::HostScheduler).iter().any(|level| level != KERNELS_CHOICE);
-        if chosen && self.is_path {
+        if chosen && self.medium.path().is_some() {
             return Err(SpaceError::Levels(format!(
                 "--host-scheduler cannot be set for {}: its path runs to the end of the stack\n  \
                  set it in /sys/block/*/queue/scheduler before measuring",
@@ -257,31 +279,34 @@ impl Space {
         Ok(())
     }
 
+    /// What each level is.
+    fn layers(&self) -> Result<LevelLayers, StackError> {
+        let of_factor = |factor: &Factor| {
+            factor.levels.iter().map(|level| layer_of(factor.name, level, &self.medium)).collect()
+        };
+        self.factors.iter().map(of_factor).collect()
+    }
+
     /// The stack of a combination; `None` for one that says the same as another.
-    fn build(&self, levels: &[usize]) -> Result<Option<Stack>, StackError> {
-        let level = |name: FactorName| self.factors[name as usize].levels[levels[name as usize]].as_str();
-        let mut machine =
-            format!("kvm:disk={}:cache={}", level(FactorName::Device), level(FactorName::Cache));
-        if level(FactorName::Scheduler) != KERNELS_CHOICE {
-            machine.push_str(&format!(":sched={}", level(FactorName::Scheduler)));
-        }
-        if !self.machine_options.is_empty() {
-            machine.push_str(&format!(":{}", self.machine_options));
-        }
-        let mut medium = self.medium.clone();
-        if level(FactorName::HostScheduler) != KERNELS_CHOICE {
-            medium.push_str(&format!(":sched={}", level(FactorName::HostScheduler)));
-        }
-        let guest = level(FactorName::Guest);
-        let format = level(FactorName::Format);
-        if format == DEVICE_FORMAT {
+    fn build(
+        &self,
+        layers: &LevelLayers,
+        machine: &Layer,
+        levels: &[usize],
+    ) -> Result<Option<Stack>, StackError> {
+        let layer = |name: FactorName| layers[name as usize][levels[name as usize]].as_ref();
+        let image = layer(FactorName::Format);
+        if image.is_none() && levels[FactorName::HostFs as usize] != 0 {
             // Without an image there is no host file system to vary.
-            if levels[FactorName::HostFs as usize] != 0 {
-                return Ok(None);
-            }
-            return Stack::parse(&format!("{guest}/{machine}/{medium}")).map(Some);
+            return Ok(None);
         }
-        Stack::parse(&format!("{guest}/{machine}/{format}/{}/{medium}", level(FactorName::HostFs))).map(Some)
+        let of_machine = [FactorName::Device, FactorName::Cache, FactorName::Scheduler];
+        let machine = of_machine.into_iter().filter_map(layer).try_fold(machine.clone(), Layer::joined)?;
+        let medium =
+            layer(FactorName::HostScheduler).into_iter().try_fold(self.medium.clone(), Layer::joined)?;
+        let host_file_system = image.and(layer(FactorName::HostFs));
+        let all = [layer(FactorName::Guest), Some(&machine), image, host_file_system, Some(&medium)];
+        Stack::of(all.into_iter().flatten().cloned()).map(Some)
     }
 
     /// The factors with their levels.
@@ -308,7 +333,7 @@ impl Space {
             .filter(|factor| factor.levels.len() == 1 && (has_image || factor.name != FactorName::HostFs));
         fixed
             .map(|factor| {
-                let possible = factor.name != FactorName::HostScheduler || !self.is_path;
+                let possible = factor.name != FactorName::HostScheduler || self.medium.path().is_none();
                 HeldFixed {
                     factor: factor.name,
                     level: factor.levels[0].clone(),
@@ -316,11 +341,6 @@ impl Space {
                 }
             })
             .collect()
-    }
-
-    /// The medium, as written.
-    pub fn medium(&self) -> &str {
-        &self.medium
     }
 
     /// All stacks.
@@ -378,9 +398,13 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    fn space(levels: &[(FactorName, &[&str])]) -> Result<Space, SpaceError> {
+    fn on(medium: &str, levels: &[(FactorName, &[&str])], options: &str) -> Result<Space, SpaceError> {
         let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
-        Space::new(&given, "hdd", "")
+        Space::new(&given, Layer::parse(medium).unwrap(), &machine_with(options).unwrap())
+    }
+
+    fn space(levels: &[(FactorName, &[&str])]) -> Result<Space, SpaceError> {
+        on("hdd", levels, "")
     }
 
     #[test]
@@ -430,7 +454,7 @@ mod tests {
             space(&[(FactorName::Format, &["device"]), (FactorName::Guest, &["ext4", "xfs"])]).unwrap();
         assert_eq!(held(&alone)[0], "format device --format");
         assert!(held(&alone).iter().all(|one| !one.starts_with("host-fs") && !one.starts_with("guest")));
-        let own = Space::new(&BTreeMap::new(), "dev:/dev/sdb", "").unwrap();
+        let own = on("dev:/dev/sdb", &[], "").unwrap();
         assert_eq!(held(&own).last().map(String::as_str), Some("host-scheduler default -"));
     }
 
@@ -448,9 +472,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_left_out_unless_nothing_fits() {
-        let mut given = BTreeMap::new();
-        given.insert(FactorName::Cache, words(&["none", "writeback"]));
-        let native = Space::new(&given, "hdd", "aio=native").unwrap_err().to_string();
+        let cache: &[(FactorName, &[&str])] = &[(FactorName::Cache, &["none", "writeback"])];
+        let native = on("hdd", cache, "aio=native").unwrap_err().to_string();
         // Writeback never goes with native AIO, so the user asked for something that cannot be.
         assert!(native.contains("aio=native needs a cache mode"), "{native}");
         let typo = space(&[(FactorName::HostFs, &["ext4", "zsf"])]).unwrap_err().to_string();
@@ -468,8 +491,16 @@ mod tests {
         ];
         let space = space(levels).unwrap();
         assert_eq!(space.default_stack(), &"ext4/kvm:sched=bfq/raw/xfs/hdd:sched=mq-deadline");
-        let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
-        let error = Space::new(&given, "dev:/dev/sdb", "").unwrap_err().to_string();
+        let error = on("dev:/dev/sdb", levels, "").unwrap_err().to_string();
         assert!(error.contains("/sys/block"), "{error}");
+        for (medium, options, option) in
+            [("hdd", "sched=none", "kvm:sched=bfq"), ("hdd:sched=bfq", "", "hdd:sched=mq-deadline")]
+        {
+            let error = on(medium, levels, options).unwrap_err().to_string();
+            assert!(error.contains("sched is set in") && error.contains(option), "{error}");
+        }
+        let all = on("hdd:sched=bfq", &[], "sched=none:memory=1G").unwrap();
+        assert_eq!(all.default_stack(), &"ext4/kvm:memory=1G:sched=none/raw/ext4/hdd:sched=bfq");
+        assert!(machine_with("cache=none").unwrap_err().to_string().contains("already given"));
     }
 }

@@ -18,7 +18,9 @@ pub mod settle;
 pub mod text;
 
 pub use advice::{Advice, Confirmation, Recommendation, candidate};
-pub use factors::{DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, read_levels};
+pub use factors::{
+    DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, machine_with, read_levels,
+};
 pub use observation::Observation;
 pub use plan::{NoPlan, ScreeningPlan, Time, plan};
 pub use price::{FLUSH_PROBE, FlushTrace, Price, PriceKind, Reach, price};

@@ -221,13 +221,16 @@ impl ScreeningPlan {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use nestor_stack::Layer;
+
     use super::*;
     use crate::factors::FactorName;
+    use crate::factors::machine_with;
 
     const YOURS: &str = "ext4/kvm/raw/ext4/hdd";
 
     fn space() -> Space {
-        Space::new(&BTreeMap::new(), "hdd", "").unwrap()
+        Space::new(&BTreeMap::new(), Layer::parse("hdd").unwrap(), &machine_with("").unwrap()).unwrap()
     }
 
     fn planned(known: &[Observation], minutes: u64, cell_s: Option<f64>) -> Result<ScreeningPlan, NoPlan> {
@@ -293,7 +296,7 @@ mod tests {
             (FactorName::Format, vec!["raw".to_owned(), "vmdk:subformat=monolithicFlat".to_owned()]),
             (FactorName::HostFs, vec!["xfs".to_owned()]),
         ]);
-        let space = Space::new(&levels, "hdd", "").unwrap();
+        let space = Space::new(&levels, Layer::parse("hdd").unwrap(), &machine_with("").unwrap()).unwrap();
         assert_eq!(space.stacks().count(), 3);
         let plan = super::plan(&space, &"ext4/kvm/raw/xfs/hdd".into(), &[], Time::default(), 1).unwrap();
         assert_eq!(plan.stacks.len(), 4, "{plan:?}");

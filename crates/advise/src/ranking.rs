@@ -281,14 +281,17 @@ pub(crate) fn pairs(baseline: &[&Observation], candidate: &[&Observation]) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use nestor_stack::Layer;
+
     use super::*;
+    use crate::factors::machine_with;
 
     fn seen(stack: &str, block: &str, rate: f64) -> Observation {
         Observation { stack: stack.into(), run: 1, block: block.to_owned(), rate, trusted: true }
     }
 
     fn space() -> Space {
-        Space::new(&BTreeMap::new(), "hdd", "").unwrap()
+        Space::new(&BTreeMap::new(), Layer::parse("hdd").unwrap(), &machine_with("").unwrap()).unwrap()
     }
 
     const YOURS: &str = "ext4/kvm/raw/ext4/hdd";

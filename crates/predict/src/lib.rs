@@ -39,7 +39,7 @@ pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 pub use judgement::{Judged, Judgement};
 pub use learnt_model::{Expected, KeptWeights, Knowledge};
 pub use load::{Asked, Load, QuestionError};
-pub use load_matrix::{CompletedMatrix, LoadMatrix, Suggestion, load_matrix};
+pub use load_matrix::{CompletedMatrix, Incomplete, LoadMatrix, Suggestion, load_matrix};
 pub use matrix::{Matrix, MatrixAnswer};
 pub use mechanism::{Demand, Term};
 pub use methods::{METHODS, Method, MethodId, Predicted};

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_results::{Known, KnownStack, StackPart, WrittenStack, WrittenWorkload};
-use nestor_stack::{Anatomy, Layer, Stack};
+use nestor_stack::{Anatomy, Layer, Stack, StackError};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use nestor_workload::RateUnit;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::evidence::Evidence;
-use crate::matrix::{CompletionScore, HostFs, Matrix, MatrixCell, SCORE_TRIES, SCORED_FROM};
+use crate::matrix::{CompletionScore, GuestFs, HostFs, Matrix, MatrixCell, SCORE_TRIES, SCORED_FROM};
 
 /// What the stacks of one matrix may differ in.
 const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
@@ -28,11 +29,22 @@ pub struct CompletedMatrix {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Suggestion {
     /// The guest.
-    pub guest: String,
+    pub guest: GuestFs,
     /// The host.
     pub host: HostFs,
     /// What measures it.
     pub command: String,
+}
+
+/// Why a matrix is not completed.
+#[derive(Debug, Error)]
+pub enum Incomplete {
+    /// Too few of its cells were measured.
+    #[error("too few cells of the matrix were measured")]
+    TooFew(Vec<Suggestion>),
+    /// A cell to measure would be no stack.
+    #[error(transparent)]
+    Stack(#[from] StackError),
 }
 
 /// The matrix of a load, with a stack from which others are made by exchanging the guest and the host.
@@ -46,7 +58,7 @@ pub struct LoadMatrix {
 }
 
 /// Rate and stack by guest and host.
-type Cells = BTreeMap<(String, HostFs), (f64, WrittenStack)>;
+type Cells = BTreeMap<(GuestFs, HostFs), (f64, WrittenStack)>;
 
 /// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
 pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatrix> {
@@ -55,17 +67,18 @@ pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatr
     let mut raw: BTreeMap<Vec<&str>, Cells> = BTreeMap::new();
     let mut moves = false;
     for cell in known.cells.iter().filter(|cell| cell.workload == *workload) {
-        let Some(parts) = known.stacks.get(&cell.stack) else { continue };
+        let (Some(parts), Some(stack)) = (known.stacks.get(&cell.stack), cell.stack.value()) else {
+            continue;
+        };
         moves |= cell.bytes_per_second > 0.0;
-        let part = |part| parts.get(&part).cloned().unwrap_or_default();
         let found = (cell.rate(), cell.stack.clone());
-        let guest = part(StackPart::GuestFileSystem);
-        match part(StackPart::HostFileSystem) {
-            host if host.is_empty() => {
+        let guest = GuestFs(stack.anatomy().guest_file_system().cloned());
+        match stack.anatomy().host_file_system().cloned() {
+            None => {
                 raw.entry(common(parts)).or_default().insert((guest, HostFs::RawDisk), found);
             }
-            host => {
-                let image = part(StackPart::Image);
+            Some(host) => {
+                let image = parts.get(&StackPart::Image).cloned().unwrap_or_default();
                 groups.entry((common(parts), image)).or_default().insert((guest, HostFs::On(host)), found);
             }
         }
@@ -76,11 +89,11 @@ pub fn load_matrix(known: &Known, workload: &WrittenWorkload) -> Option<LoadMatr
         (pattern, cells)
     });
     let (pattern, cells) = with_raw.max_by_key(|(_, cells)| cells.len())?;
-    let rows: BTreeSet<String> = cells.keys().map(|(guest, _)| guest.clone()).collect();
+    let rows: BTreeSet<GuestFs> = cells.keys().map(|(guest, _)| guest.clone()).collect();
     let columns: BTreeSet<HostFs> = cells.keys().map(|(_, host)| host.clone()).collect();
     let (rows, mut columns) = (Vec::from_iter(rows), Vec::from_iter(columns));
-    columns.sort_by(|a, b| a.sort_key().cmp(b.sort_key()));
-    let place = |(guest, host): &(String, HostFs)| {
+    columns.sort_by_key(HostFs::sort_key);
+    let place = |(guest, host): &(GuestFs, HostFs)| {
         let row = rows.iter().position(|known| known == guest)?;
         Some((row, columns.iter().position(|known| known == host)?))
     };
@@ -111,30 +124,36 @@ impl LoadMatrix {
     ///
     /// # Errors
     ///
-    /// The cells that are to be measured before, where there are too few.
-    pub fn complete(&self, evidence: &Evidence, suggest: usize) -> Result<CompletedMatrix, Vec<Suggestion>> {
-        let suggestions = |cells: Vec<(String, HostFs)>| {
+    /// The cells that are to be measured before, where there are too few, and what [`stack`](Self::stack) says of one to measure.
+    pub fn complete(&self, evidence: &Evidence, suggest: usize) -> Result<CompletedMatrix, Incomplete> {
+        let suggestions = |cells: Vec<(GuestFs, HostFs)>| {
             let named = cells.into_iter().map(|(guest, host)| self.suggestion(guest, host, evidence));
-            named.collect::<Vec<Suggestion>>()
+            named.collect::<Result<Vec<Suggestion>, StackError>>()
         };
         let measured = self.matrix.measured.len();
         let Some(answer) = self.matrix.complete(suggest) else {
-            return Err(suggestions(self.wanted(FEWEST_CELLS.saturating_sub(measured))));
+            let wanted = self.wanted(FEWEST_CELLS.saturating_sub(measured));
+            return Err(Incomplete::TooFew(suggestions(wanted)?));
         };
         let score = self.matrix.score((measured * 2 / 3).min(SCORED_FROM), SCORE_TRIES);
-        Ok(CompletedMatrix { cells: answer.cells, suggested: suggestions(answer.suggested), score })
+        Ok(CompletedMatrix { cells: answer.cells, suggested: suggestions(answer.suggested)?, score })
     }
 
-    fn suggestion(&self, guest: String, host: HostFs, evidence: &Evidence) -> Suggestion {
-        let stack = self.stack(&guest, &host);
+    fn suggestion(
+        &self,
+        guest: GuestFs,
+        host: HostFs,
+        evidence: &Evidence,
+    ) -> Result<Suggestion, StackError> {
+        let stack = self.stack(&guest, &host)?;
         let command = evidence.command("run", &format!("'{stack}' '{}'", self.load));
-        Suggestion { guest, host, command }
+        Ok(Suggestion { guest, host, command })
     }
 
     /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
-    pub fn wanted(&self, count: usize) -> Vec<(String, HostFs)> {
-        let usual = USUAL.map(ToOwned::to_owned);
-        let guests = with_others(&self.matrix.rows, usual.clone());
+    pub fn wanted(&self, count: usize) -> Vec<(GuestFs, HostFs)> {
+        let usual = USUAL.map(|name| Layer::parse(name).expect("it is a layer"));
+        let guests = with_others(&self.matrix.rows, usual.clone().map(|layer| GuestFs(Some(layer))));
         let hosts = with_others(&self.matrix.columns, usual.map(HostFs::On));
         let all = (0..guests.len()).flat_map(|row| (0..hosts.len()).map(move |column| (row, column)));
         let mut left: Vec<(usize, usize)> =
@@ -146,10 +165,13 @@ impl LoadMatrix {
     }
 
     /// The stack of a guest and a host.
-    pub fn stack(&self, guest: &str, host: &HostFs) -> String {
+    ///
+    /// # Errors
+    /// Options of the other layers that exclude one of them.
+    pub fn stack(&self, guest: &GuestFs, host: &HostFs) -> Result<Stack, StackError> {
         let parts = self.pattern.anatomy();
         let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
-        let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
+        let is = |layer: &Layer, other: Option<&Layer>| other.is_some_and(|other| std::ptr::eq(other, layer));
         let Anatomy { above, virtual_machine, below, medium, .. } = parts;
         // The raw disk has neither the image nor the file system that it is on.
         let left_out = match host {
@@ -157,13 +179,13 @@ impl LoadMatrix {
             HostFs::On(_) => None,
         };
         let below = &below[left_out.map_or(0, |last| last + 1)..];
-        let label = |layer: &Layer| match host {
-            _ if is(layer, guest_fs) => guest.to_owned(),
-            HostFs::On(file_system) if is(layer, host_fs) => file_system.clone(),
-            _ => layer.label(),
+        let exchanged = |layer| match host {
+            HostFs::On(file_system) if is(layer, host_fs) => file_system,
+            _ => layer,
         };
-        let layers = above.iter().chain(virtual_machine).chain(below).chain([medium]);
-        layers.map(label).collect::<Vec<_>>().join("/")
+        let above = guest.0.iter().chain(above.iter().filter(|layer| !is(layer, guest_fs)));
+        let layers = above.chain(virtual_machine).chain(below.iter().map(exchanged)).chain([medium]);
+        Stack::of(layers.cloned())
     }
 }
 
@@ -193,8 +215,16 @@ mod tests {
         }
     }
 
+    fn layer(text: &str) -> Layer {
+        Layer::parse(text).unwrap()
+    }
+
     fn on(file_system: &str) -> HostFs {
-        HostFs::On(file_system.to_owned())
+        HostFs::On(layer(file_system))
+    }
+
+    fn guest(file_system: &str) -> GuestFs {
+        GuestFs(Some(layer(file_system)))
     }
 
     #[test]
@@ -213,7 +243,7 @@ mod tests {
     fn too_few_cells_name_those_that_are_missing() {
         let two =
             load_matrix(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), &WORKLOAD.into()).unwrap();
-        let cell = |guest: &str, host: &str| (guest.to_owned(), on(host));
+        let cell = |file_system: &str, host: &str| (guest(file_system), on(host));
         assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
         let one = load_matrix(&known(&["xfs/kvm/raw/xfs/hdd"]), &WORKLOAD.into()).unwrap();
         assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
@@ -221,11 +251,15 @@ mod tests {
 
     #[test]
     fn commands_name_stacks_that_are_any() {
-        let found = load_matrix(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), &WORKLOAD.into()).unwrap();
-        assert_eq!(found.stack("jfs", &on("ext2")), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
-        assert_eq!(found.stack("jfs", &HostFs::RawDisk), "jfs/kvm/hdd:size=3G");
-        let nested =
-            load_matrix(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), &WORKLOAD.into()).unwrap();
-        assert_eq!(nested.stack("jfs", &on("btrfs")), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
+        let stack = |pattern: &str, guest: &GuestFs, host: &HostFs| {
+            let found = load_matrix(&known(&[pattern]), &WORKLOAD.into()).unwrap();
+            found.stack(guest, host).unwrap().to_string()
+        };
+        let sized = "ext4/kvm/raw:size=2G/xfs/hdd:size=3G";
+        assert_eq!(stack(sized, &guest("jfs"), &on("ext2")), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
+        assert_eq!(stack(sized, &guest("jfs"), &HostFs::RawDisk), "jfs/kvm/hdd:size=3G");
+        assert_eq!(stack(sized, &GuestFs(None), &HostFs::RawDisk), "kvm/hdd:size=3G");
+        let nested = "ext4/kvm/qcow2/xfs/kvm/raw/ext4/null";
+        assert_eq!(stack(nested, &guest("jfs"), &on("btrfs")), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
     }
 }

@@ -3,9 +3,26 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use nestor_stack::Layer;
 use nestor_statistics::prediction::{Completion, MeasuredCell};
 use nestor_statistics::{Interval, SeededOrder, median};
 use serde::{Serialize, Serializer};
+
+/// The file system of a guest, with its options; none where the application works on the disk itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestFs(pub Option<Layer>);
+
+impl fmt::Display for GuestFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |file_system| file_system.fmt(f))
+    }
+}
+
+impl Serialize for GuestFs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// What the image of a guest's disk is on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,26 +30,26 @@ pub enum HostFs {
     /// No file system and no image: the guest has the medium itself.
     RawDisk,
     /// A file system, with its options.
-    On(String),
+    On(Layer),
 }
 
 impl HostFs {
     /// By what columns are sorted: the raw disk is beside the file systems that begin with R. Which cells are tried first follows the
     /// columns' order.
-    pub(crate) fn sort_key(&self) -> &str {
+    pub(crate) fn sort_key(&self) -> String {
         match self {
-            Self::RawDisk => "raw",
-            Self::On(file_system) => file_system,
+            Self::RawDisk => "raw".to_owned(),
+            Self::On(file_system) => file_system.label(),
         }
     }
 }
 
 impl fmt::Display for HostFs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::RawDisk => "raw disk",
-            Self::On(file_system) => file_system,
-        })
+        match self {
+            Self::RawDisk => f.write_str("raw disk"),
+            Self::On(file_system) => file_system.fmt(f),
+        }
     }
 }
 
@@ -45,8 +62,8 @@ impl Serialize for HostFs {
 /// A matrix with what was measured of it.
 #[derive(Clone, Debug, Default)]
 pub struct Matrix {
-    /// Names of the rows: guests.
-    pub rows: Vec<String>,
+    /// The rows: guests.
+    pub rows: Vec<GuestFs>,
     /// The columns: hosts.
     pub columns: Vec<HostFs>,
     /// Rates by row and column.
@@ -68,7 +85,7 @@ pub struct MatrixNulls {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatrixCell {
     /// Its row.
-    pub row: String,
+    pub row: GuestFs,
     /// Its column.
     pub column: HostFs,
     /// The rate.
@@ -87,7 +104,7 @@ pub struct MatrixAnswer {
     /// By row, then by column.
     pub cells: Vec<MatrixCell>,
     /// Row and column of those most worth measuring next, the best first.
-    pub suggested: Vec<(String, HostFs)>,
+    pub suggested: Vec<(GuestFs, HostFs)>,
 }
 
 /// What completing from a part missed of the rest.
@@ -122,12 +139,12 @@ impl Matrix {
         let completion = self.completion()?;
         let means = Means::of(&self.measured)?;
         let mut cells = Vec::new();
-        for (row, name) in self.rows.iter().enumerate() {
+        for (row, guest) in self.rows.iter().enumerate() {
             for (column, host) in self.columns.iter().enumerate() {
                 let found = completion.predict(&[row, column])?;
                 let known = self.measured.get(&(row, column));
                 cells.push(MatrixCell {
-                    row: name.clone(),
+                    row: guest.clone(),
                     column: host.clone(),
                     rate: known.copied().unwrap_or(found.rate),
                     interval: known.is_none().then_some(found.interval),
@@ -250,9 +267,13 @@ impl Means {
 mod tests {
     use super::*;
 
+    fn layer(name: &str) -> Layer {
+        Layer::parse(name).unwrap()
+    }
+
     /// Six guests on seven hosts, each with an effect, and two per cent that no one knows.
     fn matrix() -> Matrix {
-        let names = |kind: &str, count: usize| (0..count).map(|i| format!("{kind}{i}")).collect::<Vec<_>>();
+        let names = ["btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "xfs"].map(layer);
         let mut order = SeededOrder::new(3);
         let mut uniform = |width: f64| (order.unit() - 0.5) * width;
         let guests: Vec<f64> = (0..6).map(|_| uniform(0.8)).collect();
@@ -263,8 +284,8 @@ mod tests {
                 measured.insert((row, column), (3.0 + guest + host + uniform(0.04)).exp());
             }
         }
-        let columns = names("host", 7).into_iter().map(HostFs::On).collect();
-        Matrix { rows: names("guest", 6), columns, measured }
+        let rows = names[..6].iter().map(|name| GuestFs(Some(name.clone()))).collect();
+        Matrix { rows, columns: names.map(HostFs::On).to_vec(), measured }
     }
 
     #[test]
@@ -280,16 +301,20 @@ mod tests {
 
     #[test]
     fn null_models_stand_beside_what_is_told() {
-        let names = ["ext3", "xfs", "jfs"].map(ToOwned::to_owned);
+        let names = ["ext3", "xfs", "jfs"].map(layer);
         let measured = [((0, 0), 100.0), ((0, 1), 400.0), ((1, 0), 200.0), ((1, 2), 200.0)];
         let matrix = Matrix {
-            rows: names.to_vec(),
+            rows: names.iter().map(|name| GuestFs(Some(name.clone()))).collect(),
             columns: names.map(HostFs::On).to_vec(),
             measured: BTreeMap::from(measured),
         };
         let answer = matrix.complete(0).unwrap();
         let nulls = |row: &str, column: &str| {
-            let cell = answer.cells.iter().find(|c| c.row == row && c.column.to_string() == column).unwrap();
+            let cell = answer
+                .cells
+                .iter()
+                .find(|c| c.row.to_string() == row && c.column.to_string() == column)
+                .unwrap();
             cell.nulls.map(|nulls| (nulls.mean_of_all.round(), nulls.row_by_column.round()))
         };
         assert_eq!(nulls("ext3", "ext3"), None);
@@ -306,12 +331,13 @@ mod tests {
         matrix.measured.retain(|(row, column), _| (row + column) % 3 == 0);
         let answer = matrix.complete(3).unwrap();
         assert_eq!((answer.cells.len(), answer.suggested.len()), (42, 3));
-        let known = |row: &str, column: &str| {
-            let cell = answer.cells.iter().find(|c| c.row == row && c.column.to_string() == column).unwrap();
+        let known = |row: &GuestFs, column: &HostFs| {
+            let cell = answer.cells.iter().find(|cell| cell.row == *row && cell.column == *column).unwrap();
             cell.interval.is_none()
         };
-        assert!(known("guest0", "host0") && !known("guest0", "host1"));
-        assert!(answer.suggested.iter().all(|(row, column)| !known(row, &column.to_string())));
+        let (guest, hosts) = (&matrix.rows[0], &matrix.columns);
+        assert!(known(guest, &hosts[0]) && !known(guest, &hosts[1]));
+        assert!(answer.suggested.iter().all(|(row, column)| !known(row, column)));
     }
 
     #[test]

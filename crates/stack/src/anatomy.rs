@@ -45,10 +45,12 @@ impl<'a> Anatomy<'a> {
 }
 
 /// A medium without what it says of the machine that has it: another stack has another machine there.
-fn without_machine(medium: &Layer) -> String {
-    let options = medium.written_options().filter(|(name, _)| *name != HOST_MEMORY_OPTION);
-    options.fold(medium.name().to_owned(), |text, (_, option)| format!("{text}:{option}"))
+fn without_machine(medium: &Layer) -> Layer {
+    medium.clone().without(HOST_MEMORY_OPTION)
 }
+
+/// Why layers of a stack still fit together with less between them.
+const SAME_OFFER: &str = "a block device replaces a block device";
 
 /// Whether a layer is mounted where it is.
 fn is_file_system(layer: &LayerDefinition) -> bool {
@@ -91,8 +93,8 @@ impl Stack {
         let Some(virtual_machine) = virtual_machine.filter(|_| disk.is_some() && !below.is_empty()) else {
             return self.clone();
         };
-        let kept = above.iter().chain([virtual_machine]).map(ToString::to_string);
-        Self::from_layers(kept.chain([without_machine(medium)]))
+        let kept = above.iter().chain([virtual_machine]).cloned();
+        Self::of(kept.chain([without_machine(medium)])).expect(SAME_OFFER)
     }
 
     /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. Where the
@@ -106,15 +108,10 @@ impl Stack {
         };
         let mut on_medium = without_machine(medium);
         if options.host_memory.is_some() && medium.modelled_disk().is_some() {
-            on_medium.push_str(&format!(":{HOST_MEMORY_OPTION}={}", options.memory));
+            let as_much = on_medium.with(HOST_MEMORY_OPTION, &options.memory.to_string());
+            on_medium = as_much.expect("a medium's host may have as much memory as a guest");
         }
-        Self::from_layers(above.iter().map(ToString::to_string).chain([on_medium]))
-    }
-
-    /// Layers that fit together, because they do in another stack.
-    fn from_layers(layers: impl Iterator<Item = String>) -> Self {
-        let text: Vec<String> = layers.collect();
-        Self::parse(&text.join("/")).expect("a block device replaces a block device")
+        Self::of(above.iter().cloned().chain([on_medium])).expect(SAME_OFFER)
     }
 }
 

@@ -1,11 +1,14 @@
 //! One layer of a stack, with its options.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::{Bytes, LayerDefinition, LayerSpec, OptionKind};
+use serde::{Serialize, Serializer};
+
+use crate::{Bytes, LayerDefinition, LayerSpec, OptionKind, OptionSpec, StackError, StackErrorKind, parse};
 
 /// One layer of a stack, as written. Equal to another if it is the same kind of layer with the same options, however
 /// it was written and wherever.
@@ -30,6 +33,20 @@ pub(crate) struct WrittenOption {
     pub(crate) value_span: Range<usize>,
 }
 
+impl WrittenOption {
+    /// As it is written in canonical form.
+    fn shown(&self, spec: &LayerSpec, option: &OptionSpec) -> String {
+        let (name, value) = (option.name, &self.value);
+        match option.kind {
+            // A bare word could also be a flag's name; then the key has to be there.
+            OptionKind::Positional if spec.option(value).is_none() => value.clone(),
+            OptionKind::Path => value.clone(),
+            OptionKind::Flag if value == "on" && option.default == Some("off") => name.to_owned(),
+            _ => format!("{name}={value}"),
+        }
+    }
+}
+
 /// How the kernel of a machine treats a block device; `None`: as it does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockTuning<'a> {
@@ -42,6 +59,78 @@ pub struct BlockTuning<'a> {
 }
 
 impl Layer {
+    /// Reads one layer, as it is written in a stack.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it; its text is that of the layer alone.
+    pub fn parse(text: &str) -> Result<Self, StackError> {
+        parse::layer(text)
+    }
+
+    /// The same layer with another value of an option.
+    ///
+    /// # Errors
+    ///
+    /// The layer has no such option, or the option does not take that value; the error's text is that of the option alone.
+    pub fn with(mut self, name: &str, value: &str) -> Result<Self, StackError> {
+        let (index, written) = parse::option_value(self.spec, name, value)?;
+        self.options[index] = written;
+        Ok(self)
+    }
+
+    /// The same layer with what is written in another of its kind, too.
+    ///
+    /// # Errors
+    ///
+    /// Both write an option, or they are not of one kind.
+    pub fn joined(mut self, other: &Self) -> Result<Self, StackError> {
+        let is_twice = |(own, other): (&Option<_>, &Option<_>)| own.is_some() && other.is_some();
+        let twice = self.options.iter().zip(&other.options).position(is_twice);
+        let message = match twice.map(|index| self.spec.options[index].name) {
+            Some(option) => format!("{option} is set in {other}, too"),
+            None if self.spec.name != other.spec.name => format!("{other} is another layer"),
+            None => {
+                self.options =
+                    self.options.into_iter().zip(&other.options).map(|(a, b)| a.or(b.clone())).collect();
+                return Ok(self);
+            }
+        };
+        let mut text = String::new();
+        let placed = self.written_to(&mut text);
+        let span = twice.and_then(|index| Some(placed.options[index].as_ref()?.span.clone()));
+        let span = span.unwrap_or(0..text.len());
+        Err(StackError::new(StackErrorKind::DuplicateOption, &text, span, message)
+            .with_help("leave out one of them"))
+    }
+
+    /// The same layer with the default of an option.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        if let Some(index) = self.spec.option_index(name) {
+            self.options[index] = None;
+        }
+        self
+    }
+
+    /// The same layer at the end of a text, to which it is added.
+    pub(crate) fn written_to(mut self, text: &mut String) -> Self {
+        let start = text.len();
+        text.push_str(self.spec.name);
+        for (option, written) in self.spec.options.iter().zip(&mut self.options) {
+            let Some(written) = written else { continue };
+            let shown = written.shown(self.spec, option);
+            text.push(':');
+            written.span = text.len()..text.len() + shown.len();
+            let is_bare_flag = shown == option.name;
+            let value_bytes = if is_bare_flag { shown.len() } else { written.value.len() };
+            written.value_span = written.span.end - value_bytes..written.span.end;
+            text.push_str(&shown);
+        }
+        self.span = start..text.len();
+        self
+    }
+
     /// A layer of that kind with nothing written but its name.
     pub(crate) fn plain(spec: &'static LayerSpec) -> Self {
         Self { spec, span: 0..spec.name.len(), options: spec.options.iter().map(|_| None).collect() }
@@ -124,20 +213,11 @@ impl Layer {
     /// The options that do not have their default value, in the order of their [`LayerSpec`]: each by its name and as it is
     /// written.
     pub fn written_options(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.spec.options.iter().zip(&self.options).filter_map(|(option, written)| {
-            let WrittenOption { value, .. } = written.as_ref()?;
-            let name = option.name;
-            Some((
-                name,
-                match option.kind {
-                    // A bare word could also be a flag's name; then the key has to be there.
-                    OptionKind::Positional if self.spec.option(value).is_none() => value.clone(),
-                    OptionKind::Path => value.clone(),
-                    OptionKind::Flag if value == "on" && option.default == Some("off") => name.to_owned(),
-                    _ => format!("{name}={value}"),
-                },
-            ))
-        })
+        self.spec
+            .options
+            .iter()
+            .zip(&self.options)
+            .filter_map(|(option, written)| Some((option.name, written.as_ref()?.shown(self.spec, option))))
     }
 
     /// Where the option is in the stack's source, key included; `None` if it has its default value.
@@ -170,6 +250,26 @@ impl PartialEq for Layer {
 }
 
 impl Eq for Layer {}
+
+/// By their text.
+impl Ord for Layer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.label().cmp(&other.label())
+    }
+}
+
+impl PartialOrd for Layer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// As it is written in a stack.
+impl Serialize for Layer {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
 
 impl fmt::Debug for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

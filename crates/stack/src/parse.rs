@@ -15,6 +15,44 @@ pub(crate) fn stack(text: &str) -> Result<Stack, StackError> {
     read(text).map_err(mended)
 }
 
+/// Puts layers together and checks that they fit.
+pub(crate) fn of_layers(layers: impl IntoIterator<Item = Layer>) -> Result<Stack, StackError> {
+    let mut text = String::new();
+    let placed = |layer: Layer| {
+        if !text.is_empty() {
+            text.push('/');
+        }
+        layer.written_to(&mut text)
+    };
+    let layers: Vec<Layer> = layers.into_iter().map(placed).collect();
+    if layers.is_empty() {
+        return Err(no_layers());
+    }
+    check::check(&text, &layers).map_err(mended)?;
+    Ok(Stack::from_parts(text, layers))
+}
+
+/// Reads one layer.
+pub(crate) fn layer(text: &str) -> Result<Layer, StackError> {
+    let (layer, end) = layer_at(text, 0)?;
+    if end == text.len() {
+        return Ok(layer);
+    }
+    let error = StackError::new(StackErrorKind::Type, text, end..text.len(), "one layer is needed here");
+    Err(error.suggest("leave out what is below it", text[..end].to_owned()))
+}
+
+/// The value of an option, with the option's position in the layer's options; none where it is as by default.
+pub(crate) fn option_value(
+    spec: &LayerSpec,
+    name: &str,
+    value: &str,
+) -> Result<(usize, Option<WrittenOption>), StackError> {
+    let text = format!("{name}={value}");
+    let (index, written) = option(&text, spec, 0..text.len())?;
+    Ok((index, not_default(&spec.options[index], written)))
+}
+
 /// As [`stack`], but what an error suggests is not looked at.
 fn read(text: &str) -> Result<Stack, StackError> {
     let layers = layers(text)?;
@@ -46,26 +84,34 @@ fn without_gap(text: &str, at: usize) -> String {
 /// Reads the layers one by one, each with its options.
 fn layers(text: &str) -> Result<Vec<Layer>, StackError> {
     if text.is_empty() {
-        let error = StackError::new(StackErrorKind::Empty, text, 0..0, "the stack has no layers");
-        return Err(error
-            .with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd"));
+        return Err(no_layers());
     }
     let mut layers = Vec::new();
     let mut start = 0;
     loop {
-        let name_end = text[start..].find(['/', ':']).map_or(text.len(), |i| start + i);
-        let spec = find_layer(text, start..name_end)?;
-        if spec.takes_path() {
-            layers.push(layer_with_path(text, spec, start, name_end)?);
-            return Ok(layers);
-        }
-        let end = text[name_end..].find('/').map_or(text.len(), |i| name_end + i);
-        layers.push(layer_with_options(text, spec, start, name_end..end)?);
+        let (layer, end) = layer_at(text, start)?;
+        layers.push(layer);
         if end == text.len() {
             return Ok(layers);
         }
         start = end + 1;
     }
+}
+
+fn no_layers() -> StackError {
+    let error = StackError::new(StackErrorKind::Empty, "", 0..0, "the stack has no layers");
+    error.with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd")
+}
+
+/// The layer that begins there, and where it ends.
+fn layer_at(text: &str, start: usize) -> Result<(Layer, usize), StackError> {
+    let name_end = text[start..].find(['/', ':']).map_or(text.len(), |i| start + i);
+    let spec = find_layer(text, start..name_end)?;
+    if spec.takes_path() {
+        return Ok((layer_with_path(text, spec, start, name_end)?, text.len()));
+    }
+    let end = text[name_end..].find('/').map_or(text.len(), |i| name_end + i);
+    Ok((layer_with_options(text, spec, start, name_end..end)?, end))
 }
 
 fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, StackError> {
@@ -190,11 +236,15 @@ fn layer_with_options(
             return Err(error.suggest("keep one of them", replaced(text, option_start - 1..option_end, "")));
         }
         given[index] = true;
-        let is_default = spec.options[index].default == Some(written.value.as_str());
-        options[index] = (!is_default).then_some(written);
+        options[index] = not_default(&spec.options[index], written);
         at = option_end;
     }
     Ok(Layer { spec, span: start..end, options })
+}
+
+/// What is as by default counts as not written.
+fn not_default(option: &OptionSpec, written: WrittenOption) -> Option<WrittenOption> {
+    (option.default != Some(written.value.as_str())).then_some(written)
 }
 
 /// Reads one option; gives its position in the layer's options.

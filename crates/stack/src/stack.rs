@@ -30,6 +30,25 @@ impl Stack {
         parse::stack(text)
     }
 
+    /// Puts layers together, application side first, and checks that they fit.
+    ///
+    /// # Errors
+    ///
+    /// The first that does not fit, with a correction; the error's text is the stack in canonical notation.
+    pub fn of(layers: impl IntoIterator<Item = Layer>) -> Result<Self, StackError> {
+        parse::of_layers(layers)
+    }
+
+    /// The stack with another layer in the place of one.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::of`].
+    pub fn with_layer(&self, index: LayerIndex, layer: Layer) -> Result<Self, StackError> {
+        let layers = self.indexed_layers();
+        Self::of(layers.map(|(at, own)| if at == index { layer.clone() } else { own.clone() }))
+    }
+
     pub(crate) fn from_parts(source: String, layers: Vec<Layer>) -> Self {
         Self { source, layers }
     }

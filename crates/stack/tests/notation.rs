@@ -114,11 +114,21 @@ proptest! {
                 for layer in again.layers() {
                     prop_assert_eq!(&printed[layer.span.clone()], layer.label());
                     prop_assert_eq!(&printed[layer.name_span()], layer.name());
+                    prop_assert_eq!(&Layer::parse(&layer.label()).unwrap(), layer);
                     for option in layer.spec.options {
                         if let Some(span) = layer.option_span(option.name) {
                             prop_assert!(layer.is_set(option.name));
                             prop_assert!(layer.span.start < span.start && span.end <= layer.span.end);
                         }
+                    }
+                }
+                let put_together = Stack::of(stack.layers().iter().cloned()).unwrap();
+                prop_assert_eq!(put_together.source(), printed.as_str());
+                for (layer, read) in put_together.layers().iter().zip(again.layers()) {
+                    prop_assert_eq!(&layer.span, &read.span);
+                    for option in layer.spec.options {
+                        prop_assert_eq!(layer.option_span(option.name), read.option_span(option.name));
+                        prop_assert_eq!(layer.value_span(option.name), read.value_span(option.name));
                     }
                 }
                 let json = serde_json::to_string(&stack).unwrap();
@@ -182,6 +192,32 @@ fn refused_well(text: &str) {
         Stack::parse(suggestion).unwrap_or_else(|e| panic!("a suggestion is wrong:\n{printed}\n\n{e}"));
         assert!(error.help().unwrap().ends_with(suggestion));
     }
+}
+
+#[test]
+fn stacks_are_made_of_others_without_their_text() {
+    let stack = Stack::parse("ext4/kvm/raw/xfs/hdd:size=1G").unwrap();
+    let (kvm, _) = stack.indexed_layers().nth(1).unwrap();
+    let cached = stack.layer(kvm).clone().with("cache", "writeback").unwrap();
+    let other = stack.with_layer(kvm, cached).unwrap();
+    assert_eq!(other.to_string(), "ext4/kvm:cache=writeback/raw/xfs/hdd:size=1G");
+    let default = other.layer(kvm).clone().with("cache", "none").unwrap();
+    assert_eq!(other.with_layer(kvm, default).unwrap(), stack);
+    assert_eq!(other.layer(kvm).clone().without("cache"), *stack.layer(kvm));
+    let medium = Layer::parse("dev:/dev/sdb").unwrap();
+    let on_device = stack.with_layer(stack.medium_index(), medium.clone()).unwrap();
+    assert_eq!(on_device.to_string(), "ext4/kvm/raw/xfs/dev:/dev/sdb");
+    let misfit = stack.with_layer(kvm, medium).unwrap_err();
+    assert_eq!(misfit.kind(), StackErrorKind::BelowMedium, "{misfit}");
+    let wrong = stack.layer(kvm).clone().with("cache", "always").unwrap_err();
+    assert_eq!((wrong.kind(), wrong.stack()), (StackErrorKind::BadValue, "cache=always"));
+    let options = Layer::parse("kvm:memory=1G:aio=native").unwrap();
+    let joined = Layer::parse("kvm:cpus=2").unwrap().joined(&options).unwrap();
+    assert_eq!(joined.label(), "kvm:aio=native:memory=1G:cpus=2");
+    assert_eq!(joined.joined(&options).unwrap_err().kind(), StackErrorKind::DuplicateOption);
+    assert!(options.joined(stack.medium()).is_err());
+    let two = Layer::parse("raw/xfs").unwrap_err();
+    assert_eq!((two.kind(), two.span()), (StackErrorKind::Type, 3..7));
 }
 
 #[test]

@@ -19,36 +19,34 @@ const NEVER_FLUSHES: &str = "fio:rand-write:size=16M:runtime=5s";
 /// Allocates while it is measured.
 const FIRST_WRITE: &str = "fio:seq-write:overwrite=off";
 
-const NONE: LabelledStack = labelled("none", "ext4/kvm/raw/ext4/MEDIUM");
-const WRITEBACK: LabelledStack = labelled("writeback", "ext4/kvm:cache=writeback/raw/ext4/MEDIUM");
-const WRITETHROUGH: LabelledStack = labelled("writethrough", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM");
-const DIRECTSYNC: LabelledStack = labelled("directsync", "ext4/kvm:cache=directsync/raw/ext4/MEDIUM");
-const UNSAFE: LabelledStack = labelled("unsafe", "ext4/kvm:cache=unsafe/raw/ext4/MEDIUM");
-const BLOCK: LabelledStack = labelled("block device", "ext4/kvm/MEDIUM");
+const NONE: LabelledStack = labelled("none", "ext4/kvm/raw/ext4/hdd");
+const WRITEBACK: LabelledStack = labelled("writeback", "ext4/kvm:cache=writeback/raw/ext4/hdd");
+const WRITETHROUGH: LabelledStack = labelled("writethrough", "ext4/kvm:cache=writethrough/raw/ext4/hdd");
+const DIRECTSYNC: LabelledStack = labelled("directsync", "ext4/kvm:cache=directsync/raw/ext4/hdd");
+const UNSAFE: LabelledStack = labelled("unsafe", "ext4/kvm:cache=unsafe/raw/ext4/hdd");
+const BLOCK: LabelledStack = labelled("block device", "ext4/kvm/hdd");
 
 const NONE_ON_EXT4: LabelledStack = labelled("none on ext4", NONE.stack);
-const NONE_ON_XFS: LabelledStack = labelled("none on xfs", "ext4/kvm/raw/xfs/MEDIUM");
-const NONE_ON_JFS: LabelledStack = labelled("none on jfs", "ext4/kvm/raw/jfs/MEDIUM");
+const NONE_ON_XFS: LabelledStack = labelled("none on xfs", "ext4/kvm/raw/xfs/hdd");
+const NONE_ON_JFS: LabelledStack = labelled("none on jfs", "ext4/kvm/raw/jfs/hdd");
 const THREADS: LabelledStack = labelled("threads", NONE.stack);
-const NATIVE: LabelledStack = labelled("native", "ext4/kvm:aio=native/raw/ext4/MEDIUM");
-const IO_URING: LabelledStack = labelled("io_uring", "ext4/kvm:aio=io_uring/raw/ext4/MEDIUM");
+const NATIVE: LabelledStack = labelled("native", "ext4/kvm:aio=native/raw/ext4/hdd");
+const IO_URING: LabelledStack = labelled("io_uring", "ext4/kvm:aio=io_uring/raw/ext4/hdd");
 const RAW: LabelledStack = labelled("raw", NONE.stack);
-const QCOW2: LabelledStack = labelled("qcow2", "ext4/kvm/qcow2/ext4/MEDIUM");
-const QCOW2_SIZED: LabelledStack =
-    labelled("qcow2 sized", "ext4/kvm/qcow2:cluster=1M:l2-cache=8M/ext4/MEDIUM");
+const QCOW2: LabelledStack = labelled("qcow2", "ext4/kvm/qcow2/ext4/hdd");
+const QCOW2_SIZED: LabelledStack = labelled("qcow2 sized", "ext4/kvm/qcow2:cluster=1M:l2-cache=8M/ext4/hdd");
 const EXT4: LabelledStack = labelled("ext4", NONE.stack);
-const EXT2: LabelledStack = labelled("ext2", "ext4/kvm/raw/ext2/MEDIUM");
-const EXT3: LabelledStack = labelled("ext3", "ext4/kvm/raw/ext3/MEDIUM");
-const XFS: LabelledStack = labelled("xfs", "ext4/kvm/raw/xfs/MEDIUM");
-const EXT4_DATA_JOURNAL: LabelledStack =
-    labelled("ext4 data=journal", "ext4/kvm/raw/ext4:journal=data/MEDIUM");
-const BLOCK_DEVICE: LabelledStack = labelled("block device", "ext4/kvm:cache=writethrough/MEDIUM");
+const EXT2: LabelledStack = labelled("ext2", "ext4/kvm/raw/ext2/hdd");
+const EXT3: LabelledStack = labelled("ext3", "ext4/kvm/raw/ext3/hdd");
+const XFS: LabelledStack = labelled("xfs", "ext4/kvm/raw/xfs/hdd");
+const EXT4_DATA_JOURNAL: LabelledStack = labelled("ext4 data=journal", "ext4/kvm/raw/ext4:journal=data/hdd");
+const BLOCK_DEVICE: LabelledStack = labelled("block device", "ext4/kvm:cache=writethrough/hdd");
 const FILE: LabelledStack = labelled("file", WRITETHROUGH.stack);
-const BTRFS: LabelledStack = labelled("btrfs", "ext4/kvm/raw/btrfs/MEDIUM");
-const BTRFS_NOCOW: LabelledStack = labelled("btrfs nocow", "ext4/kvm/raw/btrfs:nocow/MEDIUM");
+const BTRFS: LabelledStack = labelled("btrfs", "ext4/kvm/raw/btrfs/hdd");
+const BTRFS_NOCOW: LabelledStack = labelled("btrfs nocow", "ext4/kvm/raw/btrfs:nocow/hdd");
 const THIN: LabelledStack = labelled("thin", NONE.stack);
-const RESERVED: LabelledStack = labelled("reserved", "ext4/kvm/raw:alloc=falloc/ext4/MEDIUM");
-const THICK: LabelledStack = labelled("thick", "ext4/kvm/raw:alloc=full/ext4/MEDIUM");
+const RESERVED: LabelledStack = labelled("reserved", "ext4/kvm/raw:alloc=falloc/ext4/hdd");
+const THICK: LabelledStack = labelled("thick", "ext4/kvm/raw:alloc=full/ext4/hdd");
 
 /// On every workload.
 const fn always(what: What) -> Claim {

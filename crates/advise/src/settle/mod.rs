@@ -10,13 +10,11 @@ mod paper;
 use std::fmt;
 
 use nestor_results::WrittenWorkload;
+use nestor_stack::{Layer, Stack, StackError};
 use nestor_text::units;
 use serde::{Serialize, Serializer};
 
 pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};
-
-/// In a stack of the table, the medium that the user chooses.
-const MEDIUM: &str = "MEDIUM";
 
 /// Slower by less than this counts as not slower: the practical threshold of the acceptance rules.
 pub const SLOWER_BELOW: f64 = 0.95;
@@ -49,8 +47,9 @@ pub struct Dispute {
 pub struct LabelledStack {
     /// The label.
     pub label: &'static str,
-    /// The stack; MEDIUM stands for the medium.
-    pub stack: &'static str,
+    /// The stack, on the default medium, in whose place the user's comes. As text, because a table of constants can hold no parsed stack;
+    /// [`Dispute::stacks_on`] parses it.
+    stack: &'static str,
 }
 
 const fn labelled(label: &'static str, stack: &'static str) -> LabelledStack {
@@ -150,8 +149,15 @@ pub fn dispute(id: &str) -> Option<&'static Dispute> {
 
 impl Dispute {
     /// What is compared, on a medium.
-    pub fn stacks_on(&self, medium: &str) -> Vec<String> {
-        self.stacks.iter().map(|labelled| labelled.stack.replace(MEDIUM, medium)).collect()
+    ///
+    /// # Errors
+    /// The medium is none, or says what excludes a virtual machine.
+    pub fn stacks_on(&self, medium: &Layer) -> Result<Vec<Stack>, StackError> {
+        let on_medium = |labelled: &LabelledStack| {
+            let stack = Stack::parse(labelled.stack)?;
+            stack.with_layer(stack.medium_index(), medium.clone())
+        };
+        self.stacks.iter().map(on_medium).collect()
     }
 
     /// What is run on them.

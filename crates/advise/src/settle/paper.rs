@@ -6,23 +6,23 @@ use super::What::{Faster, NotSlower, Same, Slower};
 use super::{Claim, Dispute, LabelledStack, Side, What, labelled};
 
 const PAPER: &str = "the nested-file-system paper";
-const BLOCK: LabelledStack = labelled("disk", "ext3/kvm:cache=writethrough/MEDIUM");
-const EXT3: LabelledStack = labelled("on ext3", "ext3/kvm:cache=writethrough/raw/ext3/MEDIUM");
-const EXT2: LabelledStack = labelled("on ext2", "ext3/kvm:cache=writethrough/raw/ext2/MEDIUM");
+const BLOCK: LabelledStack = labelled("disk", "ext3/kvm:cache=writethrough/hdd");
+const EXT3: LabelledStack = labelled("on ext3", "ext3/kvm:cache=writethrough/raw/ext3/hdd");
+const EXT2: LabelledStack = labelled("on ext2", "ext3/kvm:cache=writethrough/raw/ext2/hdd");
 /// One operation at a time: its rate is the inverse of its latency.
 const ONE_READ: &str = "fio:rand-read:depth=1";
 const ONE_WRITE: &str = "fio:rand-write:depth=1";
 
-const ON_JFS: LabelledStack = labelled("on jfs", "ext3/kvm:cache=writethrough/raw/jfs/MEDIUM");
+const ON_JFS: LabelledStack = labelled("on jfs", "ext3/kvm:cache=writethrough/raw/jfs/hdd");
 const ON_EXT3_DATA_JOURNAL: LabelledStack =
-    labelled("on ext3 data=journal", "ext3/kvm:cache=writethrough/raw/ext3:journal=data/MEDIUM");
+    labelled("on ext3 data=journal", "ext3/kvm:cache=writethrough/raw/ext3:journal=data/hdd");
 const PLACED_BEFORE: LabelledStack =
-    labelled("placed before", "ext3/kvm:cache=writethrough/raw:alloc=full/ext3/MEDIUM");
-const DEFAULT: LabelledStack = labelled("default", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM");
+    labelled("placed before", "ext3/kvm:cache=writethrough/raw:alloc=full/ext3/hdd");
+const DEFAULT: LabelledStack = labelled("default", "ext4/kvm:cache=writethrough/raw/ext4/hdd");
 const HOST_TUNED: LabelledStack =
-    labelled("host tuned", "ext4/kvm:cache=writethrough/raw/ext4:journal=writeback:mount=noatime/MEDIUM");
+    labelled("host tuned", "ext4/kvm:cache=writethrough/raw/ext4:journal=writeback:mount=noatime/hdd");
 const GUEST_TUNED: LabelledStack =
-    labelled("guest tuned", "ext4:journal=writeback:mount=noatime/kvm:cache=writethrough/raw/ext4/MEDIUM");
+    labelled("guest tuned", "ext4:journal=writeback:mount=noatime/kvm:cache=writethrough/raw/ext4/hdd");
 
 const fn on(workload: &'static str, what: What) -> Claim {
     Claim { on: Some(workload), what }

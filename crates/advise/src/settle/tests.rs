@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use nestor_results::WrittenStack;
-use nestor_stack::Stack;
 use nestor_workload::Workload;
 
 use super::*;
 use crate::observation::Observation;
 use crate::price::{FLUSH_PROBE, FlushTrace};
+
+fn medium() -> Layer {
+    Layer::parse("hdd").unwrap()
+}
 
 #[test]
 fn every_dispute_can_be_run_and_every_claim_is_about_its_stacks() {
@@ -17,9 +20,10 @@ fn every_dispute_can_be_run_and_every_claim_is_about_its_stacks() {
         |letter: &str, count: usize| (1..=count).map(|n| format!("{letter}{n}")).collect::<Vec<_>>();
     assert_eq!(ids, [numbered("K", 12), numbered("A", 5)].concat());
     for dispute in disputes() {
-        for stack in dispute.stacks_on("hdd") {
-            let parsed = Stack::parse(&stack).unwrap_or_else(|e| panic!("{}: {e}", dispute.id));
-            parsed.require_buildable().unwrap();
+        let stacks = dispute.stacks_on(&medium()).unwrap_or_else(|e| panic!("{}: {e}", dispute.id));
+        for (stack, labelled) in stacks.iter().zip(dispute.stacks) {
+            assert_eq!(stack.to_string(), labelled.stack, "{}", dispute.id);
+            stack.require_buildable().unwrap();
         }
         for workload in dispute.workloads {
             let parsed = Workload::parse(workload).unwrap_or_else(|e| panic!("{}: {e}", dispute.id));
@@ -56,7 +60,7 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
             .stacks
             .iter()
             .copied()
-            .zip(dispute.stacks_on("hdd").into_iter().map(Into::into))
+            .zip(dispute.stacks_on(&medium()).unwrap().into_iter().map(Into::into))
             .collect(),
         ..Evidence::default()
     };

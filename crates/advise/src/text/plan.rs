@@ -35,8 +35,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use nestor_stack::Layer;
+
     use super::*;
-    use crate::factors::{FactorName, Space};
+    use crate::factors::{FactorName, Space, machine_with};
     use crate::plan::{Time, plan};
 
     #[test]
@@ -46,7 +48,7 @@ mod tests {
             (FactorName::Format, vec!["raw".to_owned()]),
             (FactorName::Cache, vec!["none".to_owned(), "writethrough".to_owned()]),
         ]);
-        let space = Space::new(&levels, "hdd", "").unwrap();
+        let space = Space::new(&levels, Layer::parse("hdd").unwrap(), &machine_with("").unwrap()).unwrap();
         let budget = Some(Duration::from_secs(3_600));
         let time = Time { budget, cell_s: Some(20.0), ..Time::default() };
         let plan = plan(&space, &"ext4/kvm/raw/ext4/hdd".into(), &[], time, 1).unwrap();

@@ -73,8 +73,7 @@ const NOT_OF_THE_MEDIUM: [&str; 3] = ["size", "sched", "readahead"];
 
 /// A medium without the options that do not make it another one.
 fn kind_of_medium(medium: &Layer) -> String {
-    let options = medium.written_options().filter(|(name, _)| !NOT_OF_THE_MEDIUM.contains(name));
-    options.fold(medium.name().to_owned(), |text, (_, option)| format!("{text}:{option}"))
+    NOT_OF_THE_MEDIUM.into_iter().fold(medium.clone(), Layer::without).label()
 }
 
 /// The parts of a stack; all empty for a stack that this version does not know.

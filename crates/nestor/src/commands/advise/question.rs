@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use nestor_advise::evidence::unit_of;
-use nestor_advise::{FactorName, Space, read_levels};
+use nestor_advise::{FactorName, Space, machine_with, read_levels};
 use nestor_results::{Study, WrittenStack, WrittenWorkload, written_stacks};
+use nestor_stack::Layer;
 use nestor_workload::RateUnit;
 
 use super::AdviseArguments;
@@ -54,7 +55,8 @@ impl Asked {
                 levels.insert(name, read_levels(name, words)?);
             }
         }
-        let space = Space::new(&levels, &arguments.disk, &arguments.vm)?;
+        let (medium, machine) = (Layer::parse(&arguments.disk)?, machine_with(&arguments.vm)?);
+        let space = Space::new(&levels, medium, &machine)?;
         let yours = match &arguments.yours {
             Some(stack) => one_stack(stack)?,
             None => space.default_stack().clone(),

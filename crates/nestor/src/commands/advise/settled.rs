@@ -11,10 +11,10 @@ use nestor_advise::settle::{
 };
 use nestor_advise::text::{disputes_text, settlement_text};
 use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenStack, WrittenWorkload};
+use nestor_stack::{Layer, Stack};
 use serde::Serialize;
 
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
-use super::question::one_stack;
 use super::{AdviseArguments, From, settle_place};
 use crate::commands::run::open_store;
 use crate::commands::study::{check_profiles, plan_lines, written_paths};
@@ -29,7 +29,7 @@ struct Listed {
     id: &'static str,
     question: &'static str,
     sides: Vec<(&'static str, &'static str)>,
-    stacks: Vec<String>,
+    stacks: Vec<Stack>,
     workloads: &'static [&'static str],
     decides: Decides,
     cannot: Option<&'static str>,
@@ -131,18 +131,19 @@ fn by_cell(runs: &[StoredRun]) -> Vec<(String, Vec<&StoredRun>)> {
 
 fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
     if arguments.lab.json {
-        let all: Vec<Listed> = disputes()
-            .map(|dispute| Listed {
+        let medium = Layer::parse(&arguments.disk)?;
+        let listed = |dispute: &'static Dispute| -> Result<Listed> {
+            Ok(Listed {
                 id: dispute.id,
                 question: dispute.question,
                 sides: dispute.sides.iter().map(|side| (side.who, side.says)).collect(),
-                stacks: dispute.stacks_on(&arguments.disk),
+                stacks: dispute.stacks_on(&medium)?,
                 workloads: dispute.workloads,
                 decides: dispute.decides,
                 cannot: dispute.cannot,
             })
-            .collect();
-        print_json(&all)?;
+        };
+        print_json(&disputes().map(listed).collect::<Result<Vec<_>>>()?)?;
     } else {
         out!("{}", disputes_text(disputes()));
     }
@@ -151,8 +152,8 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
 
 /// What is to be measured, with one block.
 fn part(dispute: &Dispute, arguments: &AdviseArguments) -> Result<Part> {
-    let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|stack| one_stack(&stack));
-    let stacks = stacks.collect::<Result<Vec<_>>>()?;
+    let stacks = dispute.stacks_on(&Layer::parse(&arguments.disk)?)?;
+    let stacks: Vec<WrittenStack> = stacks.into_iter().map(Into::into).collect();
     let workloads = dispute.workloads();
     check_profiles(&Study::new("settle", "", stacks.clone(), workloads.clone()))?;
     Ok(Part {

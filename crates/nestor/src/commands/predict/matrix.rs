@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
-use nestor_predict::{CompletedMatrix, Evidence, Suggestion, load_matrix, only_elsewhere};
+use nestor_predict::{CompletedMatrix, Evidence, Incomplete, Suggestion, load_matrix, only_elsewhere};
 use nestor_report::units::{digits, percent, share};
 use nestor_results::{Known, KnownPlace, WrittenWorkload};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
@@ -43,7 +43,8 @@ pub fn run(
     let measured = of_load.matrix.measured.len();
     let CompletedMatrix { cells, suggested, score } = match of_load.complete(&evidence, suggest) {
         Ok(completed) => completed,
-        Err(wanted) => {
+        Err(Incomplete::Stack(error)) => return Err(error.into()),
+        Err(Incomplete::TooFew(wanted)) => {
             let commands: String = wanted.iter().map(|cell| format!("\n    {}", cell.command)).collect();
             bail!(
                 "too few cells of the matrix under {name} were measured on {place}: {measured}; at least \
@@ -103,7 +104,7 @@ fn cells_text(cells: &[MatrixCell], unit: RateUnit) -> String {
                 cell.nulls.as_ref().map_or_else(|| "-".to_owned(), |nulls| rate(of(nulls)))
             };
             [
-                cell.row.clone(),
+                cell.row.to_string(),
                 cell.column.to_string(),
                 told,
                 interval,
@@ -132,16 +133,18 @@ fn score_text(score: CompletionScore) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::matrix::{HostFs, Matrix};
+    use nestor_predict::matrix::{GuestFs, HostFs, Matrix};
+    use nestor_stack::Layer;
     use nestor_statistics::Interval;
 
     use super::*;
 
     #[test]
     fn null_models_stand_beside_what_is_told() {
+        let layer = |name| Layer::parse(name).unwrap();
         let matrix = Matrix {
-            rows: ["ext3", "xfs"].map(ToOwned::to_owned).to_vec(),
-            columns: ["ext3", "jfs", "xfs"].map(|name| HostFs::On(name.to_owned())).to_vec(),
+            rows: ["ext3", "xfs"].map(|name| GuestFs(Some(layer(name)))).to_vec(),
+            columns: ["ext3", "jfs", "xfs"].map(|name| HostFs::On(layer(name))).to_vec(),
             measured: [((0, 0), 1e8), ((0, 2), 4e8), ((1, 0), 2e8), ((1, 1), 2e8)].into(),
         };
         let answer = matrix.complete(0).unwrap();
