@@ -5,7 +5,7 @@
 use nestor_statistics::LatencyHistogram;
 use nestor_text::units::ByteUnit;
 use nestor_workload::profile::{LARGEST_UNNAMED_FILE_BYTES, LONGEST_THINK_MS};
-use nestor_workload::{LoadResult, OperationClass, Profile, Workload, WorkloadError};
+use nestor_workload::{LoadResult, OperationClass, Profile, Value, Workload, WorkloadError};
 use serde::Serialize;
 
 /// Runs that may be needed until the rates meet.
@@ -32,8 +32,8 @@ pub struct ClosenessRow {
 /// How close it came.
 #[derive(Clone, Debug, Serialize)]
 pub struct Closeness {
-    /// The load, in Nestor's notation.
-    pub workload: String,
+    /// The load.
+    pub workload: Workload,
     /// Runs until the rates met, or until there were enough.
     pub runs: usize,
     /// Whether they met, within 2 %.
@@ -67,7 +67,7 @@ pub fn fit_think_time<E: From<WorkloadError>>(
     let mut best: Option<(f64, f64, LoadResult)> = None;
     let mut runs = 0;
     while runs < MOST_RUNS {
-        let workload = Workload::parse(&timed(profile, file_bytes))?;
+        let workload = timed(profile, file_bytes)?;
         let result = run(&workload, 1 + runs as u64)?;
         runs += 1;
         let (think_ms, rate) = (profile.concurrency.think_ms, result.operations_per_second());
@@ -96,14 +96,14 @@ pub fn fit_think_time<E: From<WorkloadError>>(
         observed: counted_ms,
         load: profile.concurrency.think_ms,
     });
-    Ok(Closeness { workload: profile.workload(file_bytes), runs, met: off <= SAME, rows })
+    Ok(Closeness { workload: profile.workload(file_bytes)?, runs, met: off <= SAME, rows })
 }
 
 /// The load, run long enough for its rate to be known.
-fn timed(profile: &Profile, file_bytes: u64) -> String {
+fn timed(profile: &Profile, file_bytes: u64) -> Result<Workload, WorkloadError> {
     let round_s = (profile.concurrency.think_ms + profile.rates.response_ms) / 1e3;
     let seconds = (round_s * ROUNDS).clamp(USUAL_S, LONGEST_S).ceil();
-    format!("{}:runtime={seconds}", profile.workload(file_bytes))
+    profile.workload(file_bytes)?.with([("runtime", Value::TimeLimit(Some(seconds as u64)))])
 }
 
 /// What a pass takes longer or shorter than wanted, workers should think less or more: X = W / (Z + R).
@@ -235,7 +235,7 @@ mod tests {
                 && (row("response, ms").unwrap() - 20.0).abs() < 0.1
         );
         assert!((row("outstanding").unwrap() - 15.84).abs() < 0.1, "{closeness:?}");
-        assert!(closeness.workload.contains(":think=43.133:"), "{closeness:?}");
+        assert_eq!(closeness.workload.value("think"), Some(Value::Milliseconds(43_133)), "{closeness:?}");
     }
 
     #[test]
@@ -247,7 +247,9 @@ mod tests {
             profile.remarks,
             ["no think time gave the observed rate there: the load does 100.0 requests/s instead of 792.0"]
         );
-        assert!(closeness.workload.contains(":think=0:size=1073741824:"), "{closeness:?}");
+        let value = |option| closeness.workload.value(option);
+        assert_eq!(value("think"), Some(Value::Milliseconds(0)), "{closeness:?}");
+        assert_eq!(value("size"), Some(Value::Bytes(1 << 30)), "{closeness:?}");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl NamedWorkload {
                 file_bytes as f64 / 1e9
             )
         });
-        Ok(Self { workload: Workload::parse(&profile.workload(file_bytes))?, remark })
+        Ok(Self { workload: profile.workload(file_bytes)?, remark })
     }
 }
 

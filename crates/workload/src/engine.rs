@@ -164,6 +164,13 @@ pub struct OptionSpec {
     pub summary: &'static str,
 }
 
+impl OptionSpec {
+    /// Whether a case has it.
+    pub fn is_of(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.contains(&case)
+    }
+}
+
 /// Options that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {

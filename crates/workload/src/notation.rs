@@ -33,6 +33,14 @@ struct Part<'t> {
     span: Range<usize>,
 }
 
+/// Why options do not go together.
+struct Refused {
+    /// The one to blame, where one is.
+    option: Option<&'static str>,
+    problem: Problem,
+    remedy: String,
+}
+
 impl Workload {
     /// Reads a workload. The reader of a list of workloads expands brace alternatives before.
     ///
@@ -70,21 +78,66 @@ impl Workload {
                 Err((span, problem, remedy)) => return fail(span, problem, remedy),
             }
         }
+        workload.checked(engine).map_err(|Refused { option, problem, remedy }| {
+            let span = option.and_then(|option| spans.get(option)).cloned().unwrap_or(second.span);
+            WorkloadError { text: text.to_owned(), span, problem, remedy }
+        })
+    }
+
+    /// The same workload with other values of some options.
+    ///
+    /// # Errors
+    /// There is no such option, it does not take the value, or the options do not go together; the error's text is what they would make.
+    pub fn with(
+        &self,
+        values: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Result<Self, WorkloadError> {
+        let mut other = self.clone();
+        let fail = |of: &Self, Refused { problem, remedy, .. }| {
+            let text = of.to_string();
+            WorkloadError { span: 0..text.len(), text, problem, remedy }
+        };
+        for (name, value) in values {
+            self.check_value(name, &value).map_err(|refused| fail(self, refused))?;
+            other.options.insert(name, value);
+        }
+        let unchecked = other.clone();
+        other.checked(self.engine()).map_err(|refused| fail(&unchecked, refused))
+    }
+
+    /// Whether there is such an option, and it takes a value.
+    fn check_value(&self, name: &'static str, value: &Value) -> Result<(), Refused> {
+        let has = |spec: &&OptionSpec| spec.name == name && spec.is_of(self.case);
+        let (problem, remedy) = match self.engine().options().iter().find(has) {
+            Some(spec) if spec.kind.takes(value) => return Ok(()),
+            Some(spec) => {
+                let problem = Problem::BadValue { option: name, value: value.to_string() };
+                (problem, format!("{name} is a {}", spec.kind.form()))
+            }
+            None => {
+                let place = format!("{}:{}", self.engine, self.case);
+                (Problem::UnknownOption { place, option: name.to_owned() }, "leave it out".to_owned())
+            }
+        };
+        Err(Refused { option: Some(name), problem, remedy })
+    }
+
+    /// What all options together are, without those that are as by default.
+    fn checked(mut self, engine: &'static dyn Engine) -> Result<Self, Refused> {
         let missing = |spec: &&OptionSpec| {
-            spec.kind == Kind::File
-                && (spec.cases.is_empty() || spec.cases.contains(&case.name))
-                && !workload.options.contains_key(spec.name)
+            spec.kind == Kind::File && spec.is_of(self.case) && !self.options.contains_key(spec.name)
         };
         if let Some(spec) = engine.options().iter().find(missing) {
+            let problem = Problem::Misfit(format!("{} needs {}=", self.case, spec.name));
             let remedy = format!("add :{}=PATH, {}", spec.name, spec.summary);
-            return fail(second.span, Problem::Misfit(format!("{} needs {}=", case.name, spec.name)), remedy);
+            return Err(Refused { option: None, problem, remedy });
         }
-        if let Err(misfit) = engine.check(&workload) {
-            let span = spans.get(misfit.option).cloned().unwrap_or(second.span);
-            return fail(span, Problem::Misfit(misfit.why), misfit.remedy);
+        if let Err(misfit) = engine.check(&self) {
+            let problem = Problem::Misfit(misfit.why);
+            return Err(Refused { option: Some(misfit.option), problem, remedy: misfit.remedy });
         }
-        workload.drop_defaults(engine);
-        Ok(workload)
+        self.drop_defaults(engine);
+        Ok(self)
     }
 
     /// A case with all options as by default: for lists, where one that needs a file has none.
@@ -233,7 +286,7 @@ fn parse_option(
     case: &Case,
     part: &Part<'_>,
 ) -> Result<(&'static OptionSpec, Value), OptionError> {
-    let has = |spec: &&OptionSpec| spec.cases.is_empty() || spec.cases.contains(&case.name);
+    let has = |spec: &&OptionSpec| spec.is_of(case.name);
     let names = || engine.options().iter().filter(has).map(|spec| spec.name);
     let (name, value) = part.text.split_once('=').unwrap_or((part.text, ""));
     let name_span = part.span.start..part.span.start + name.len();

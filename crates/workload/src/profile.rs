@@ -5,6 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Value, Workload, WorkloadError};
+
+/// What the load of a profile is made of.
+const LOAD: &str = "iometer:mail";
+
 /// Upper limit for the think time between two requests.
 pub const LONGEST_THINK_MS: f64 = 6e4;
 
@@ -248,26 +253,27 @@ impl Profile {
     }
 
     /// The same load as a workload of Nestor, on a file of `file_bytes`.
-    pub fn workload(&self, file_bytes: u64) -> String {
-        let per_cent = |share: f64| (share * 100.0).round() as u64;
+    ///
+    /// # Errors
+    ///
+    /// The file is larger than a workload's may be.
+    pub fn workload(&self, file_bytes: u64) -> Result<Workload, WorkloadError> {
+        let per_cent = |share: f64| Value::Count((share * 100.0).round() as u64);
         let sizes = self.weighted_sizes();
         let largest = sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(SECTOR_BYTES);
         let sizes = match sizes.as_slice() {
-            [(bytes, _)] => format!("bs={bytes}"),
-            several => {
-                let words = several.iter().map(|(bytes, weight)| format!("{bytes}/{weight}"));
-                format!("sizes={}", words.collect::<Vec<_>>().join("+"))
-            }
+            [(bytes, _)] => ("bs", Value::Bytes(*bytes)),
+            _ => ("sizes", Value::Sizes(sizes)),
         };
-        format!(
-            "iometer:mail:{sizes}:read={}:random={}:workers={}:think={}:size={}:operations={}",
-            per_cent(self.requests.read_share),
-            per_cent(self.requests.random_share),
-            self.model_workers(),
-            decimal(self.concurrency.think_ms),
-            file_bytes.max(largest),
-            self.operations(),
-        )
+        Workload::parse(LOAD)?.with([
+            sizes,
+            ("read", per_cent(self.requests.read_share)),
+            ("random", per_cent(self.requests.random_share)),
+            ("workers", Value::Count(self.model_workers().into())),
+            ("think", Value::Milliseconds(thousandths(self.concurrency.think_ms))),
+            ("size", Value::Bytes(file_bytes.max(largest))),
+            ("operations", Value::Count(self.operations())),
+        ])
     }
 
     /// Workers of that workload: those of the profile, up to the engine's limit.
@@ -280,10 +286,11 @@ fn ensure(field: &'static str, found: f64, wanted: &'static str, holds: bool) ->
     if holds { Ok(()) } else { Err(ProfileError::Impossible { field, found: found.to_string(), wanted }) }
 }
 
-/// Three decimals without needless zeros; no sign before a zero, which TOML has and no workload.
-fn decimal(value: f64) -> String {
-    let unsigned_zero = value + 0.0;
-    format!("{unsigned_zero:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+/// The nearest whole number of thousandths, as a decimal with three places is rounded: exactly, where a product of floating-point numbers
+/// would round before.
+fn thousandths(value: f64) -> u64 {
+    let digits: String = format!("{value:.3}").chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -324,12 +331,10 @@ mod tests {
 
     #[test]
     fn it_becomes_a_workload() {
-        let workload = mail().workload(512 << 20);
-        assert_eq!(
-            workload,
-            "iometer:mail:bs=10752:read=64:random=100:workers=50:think=50:size=536870912:operations=31680"
-        );
-        assert!(crate::Workload::parse(&workload).is_ok());
+        let workload = mail().workload(512 << 20).unwrap();
+        let written =
+            "iometer:mail:bs=10752:read=64:random=100:workers=50:think=50:size=536870912:operations=31680";
+        assert_eq!(workload, Workload::parse(written).unwrap());
     }
 
     #[test]
@@ -338,8 +343,8 @@ mod tests {
         let size = |bytes, share| SizeShare { bytes, share };
         profile.requests.sizes = vec![size(4096, 0.5), size(8000, 0.3), size(8192, 0.1), size(100, 0.1)];
         assert_eq!(profile.weighted_sizes(), [(512, 100), (4096, 500), (8192, 400)]);
-        assert!(profile.workload(1 << 30).contains(":sizes=512/100+4096/500+8192/400:"));
-        assert!(crate::Workload::parse(&profile.workload(1 << 30)).is_ok());
+        let workload = profile.workload(1 << 30).unwrap();
+        assert!(workload.to_string().contains(":sizes=512/100+4k/500+8k/400:"), "{workload}");
         profile.requests.sizes = (1..100).map(|i| size(i * 512, 0.01)).collect();
         assert_eq!(profile.weighted_sizes().len(), MOST_SIZES);
     }
@@ -348,7 +353,10 @@ mod tests {
     fn a_think_time_of_minus_zero_is_none() {
         let mut profile = mail();
         profile.concurrency.think_ms = -0.0;
-        assert!(profile.workload(1 << 30).contains(":think=0:"), "{}", profile.workload(1 << 30));
+        let think = |profile: &Profile| profile.workload(1 << 30).unwrap().value("think");
+        assert_eq!(think(&profile), Some(Value::Milliseconds(0)));
+        profile.concurrency.think_ms = 43.1334;
+        assert_eq!(think(&profile), Some(Value::Milliseconds(43_133)));
     }
 
     proptest! {
@@ -366,8 +374,8 @@ mod tests {
             (profile.concurrency.workers, profile.concurrency.think_ms) = (workers, think);
             profile.rates.requests_per_s = rate;
             let read = Profile::parse(&profile.to_toml()).unwrap();
-            let workload = read.workload(read.file_bytes());
-            prop_assert!(crate::Workload::parse(&workload).is_ok(), "{workload}");
+            let workload = read.workload(read.file_bytes()).unwrap();
+            prop_assert_eq!(Workload::parse(&workload.to_string()).unwrap(), workload);
         }
     }
 

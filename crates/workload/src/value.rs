@@ -96,6 +96,23 @@ impl Kind {
         }
     }
 
+    /// Whether an option of this kind can have a value.
+    pub(crate) fn takes(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Bytes, Value::Bytes(bytes)) => (1..=LARGEST_BYTES).contains(bytes),
+            (Self::Count { min, max }, Value::Count(count)) => (min..=max).contains(count),
+            (Self::TimeLimit, Value::TimeLimit(limit)) => {
+                limit.is_none_or(|s| (1..=LONGEST_TIME_S).contains(&s))
+            }
+            (Self::Switch, Value::Switch(_)) | (Self::File, Value::File(_)) => true,
+            (Self::Choice(words), Value::Choice(word)) => words.contains(word),
+            (Self::Factor, Value::Factor(millionths)) => (1..=LARGEST_FACTOR).contains(millionths),
+            (Self::Milliseconds, Value::Milliseconds(us)) => *us <= LONGEST_US,
+            (Self::Sizes, Value::Sizes(sizes)) => are_sizes(sizes),
+            _ => false,
+        }
+    }
+
     /// The form of the value, for lists of options.
     pub fn form(self) -> String {
         match self {
@@ -171,6 +188,16 @@ fn parse_sizes(text: &str) -> Result<Vec<(u64, u64)>, String> {
         *sizes.entry(parse_bytes(bytes)?).or_default() += weight;
     }
     if sizes.len() > MOST_SIZES { Err(form()) } else { Ok(sizes.into_iter().collect()) }
+}
+
+/// Whether they are those of [`Kind::Sizes`].
+fn are_sizes(sizes: &[(u64, u64)]) -> bool {
+    let is_size = |(bytes, weight): &(u64, u64)| {
+        (1..=LARGEST_BYTES).contains(bytes) && (1..=LARGEST_WEIGHT).contains(weight)
+    };
+    (1..=MOST_SIZES).contains(&sizes.len())
+        && sizes.iter().all(is_size)
+        && sizes.is_sorted_by(|(smaller, _), (larger, _)| smaller < larger)
 }
 
 /// A whole number of the last of so many decimal places, without needless zeros.

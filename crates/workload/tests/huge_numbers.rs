@@ -36,8 +36,7 @@ fn use_all(workload: &Workload) {
 }
 
 fn options<'e>(engine: &'e dyn Engine, case: &'e str) -> impl Iterator<Item = (&'static str, String)> + 'e {
-    let fits =
-        move |option: &&nestor_workload::OptionSpec| option.cases.is_empty() || option.cases.contains(&case);
+    let fits = move |option: &&nestor_workload::OptionSpec| option.is_of(case);
     engine.options().iter().filter(fits).flat_map(|option| {
         values(option.kind).into_iter().map(|value| (option.name, format!("{}={value}", option.name)))
     })

@@ -67,7 +67,7 @@ pub fn catalogue() -> Vec<WorkloadSummary> {
         for case in engine.cases() {
             let text = format!("{}:{}", engine.name(), case.name);
             let workload = Workload::of_case(*engine, case);
-            let has = |spec: &&OptionSpec| spec.cases.is_empty() || spec.cases.contains(&case.name);
+            let has = |spec: &&OptionSpec| spec.is_of(case.name);
             let option = |spec: &OptionSpec| OptionSummary {
                 option: spec.name,
                 form: spec.kind.form(),

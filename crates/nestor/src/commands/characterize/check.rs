@@ -42,13 +42,15 @@ pub fn closeness_text(closeness: &Closeness) -> String {
 mod tests {
     use nestor_characterize::ClosenessRow;
 
+    use nestor_workload::Workload;
+
     use super::*;
 
     #[test]
     fn what_was_observed_and_what_the_load_reached_stand_side_by_side() {
         let row = |what, observed, load| ClosenessRow { what, observed, load };
         let closeness = Closeness {
-            workload: "iometer:mail".to_owned(),
+            workload: Workload::parse("iometer:mail").unwrap(),
             runs: 2,
             met: true,
             rows: vec![

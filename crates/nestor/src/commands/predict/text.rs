@@ -159,7 +159,7 @@ mod tests {
             rates: Rates { seconds: 60.0, requests_per_s: 100.0, response_ms: 5.0, ..Rates::default() },
             ..Profile::default()
         };
-        let twin = Workload::parse(&profile.workload(profile.file_bytes())).unwrap();
+        let twin = profile.workload(profile.file_bytes()).unwrap();
         Load::observed(profile, twin)
     }
 
