@@ -2,7 +2,7 @@
 
 use minijinja::Value;
 use nestor_results::{CellSummary, Comparison, Mark};
-use nestor_stack::MachineName;
+use nestor_stack::{MachineLabel, MachineName};
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ fn chart(svg: Option<String>) -> Value {
     svg.map_or(Value::from(()), Value::from_safe_string)
 }
 
-/// One stack under one workload.
+/// One stack under one workload. The template sees the fields of its parts as its own.
 #[derive(Serialize)]
 pub(super) struct CellPage {
     anchor: String,
@@ -28,40 +28,76 @@ pub(super) struct CellPage {
     workload: String,
     workload_words: String,
     is_baseline: bool,
-    physical: Vec<String>,
-    violations: Vec<(i64, String)>,
+    #[serde(flatten)]
+    throughput: ThroughputPage,
+    #[serde(flatten)]
+    change: ChangePage,
+    #[serde(flatten)]
+    trust: TrustPage,
+    latencies: Vec<LatencyPage>,
+    #[serde(flatten)]
+    way: WayPage,
+    why: Option<FindingsPage>,
+    by_layers: Option<LayersWhyPage>,
+    trace: Option<TracePage>,
+    #[serde(flatten)]
+    conditions: ConditionsPage,
+    json: String,
+}
+
+/// How fast it was, and in which runs.
+#[derive(Serialize)]
+struct ThroughputPage {
     rate: Option<String>,
     interval: String,
     iops: String,
     stacks: String,
     samples: Value,
+    shown_run: Option<i64>,
+    several: bool,
+    runs: String,
+}
+
+/// Against the baseline.
+#[derive(Serialize)]
+struct ChangePage {
     change: Option<String>,
     change_interval: String,
     direction: &'static str,
     how_sure: String,
     doubts: Vec<String>,
-    latencies: Vec<LatencyPage>,
+}
+
+/// Whether the numbers can be trusted.
+#[derive(Serialize)]
+struct TrustPage {
+    physical: Vec<String>,
+    violations: Vec<(i64, String)>,
     steady: String,
     marks: Vec<(String, String, String)>,
     failures: Vec<(String, String)>,
-    shown_run: Option<i64>,
-    several: bool,
-    runs: String,
+}
+
+/// The way of the requests through the layers.
+#[derive(Serialize)]
+struct WayPage {
     layers: Vec<LayerPage>,
     disk: Option<DiskPage>,
     certainty: String,
-    why: Option<FindingsPage>,
-    by_layers: Option<LayersWhyPage>,
-    trace: Option<TracePage>,
-    remarks: Vec<String>,
     /// Instructions of an operation; empty where they were not counted.
     path: String,
+    /// What went over each network, in words.
     networks: Vec<String>,
+}
+
+/// Where it ran.
+#[derive(Serialize)]
+struct ConditionsPage {
+    remarks: Vec<String>,
     machines: Vec<MachinePage>,
     settings: Vec<(String, String)>,
     packages: Vec<(String, String)>,
     times: String,
-    json: String,
 }
 
 #[derive(Serialize)]
@@ -80,7 +116,7 @@ struct LayerPage {
     full_name: String,
     role: String,
     machine: String,
-    /// Colour of the machine: `host`, `guest` or `disk`.
+    /// Colour of the machine, by [`place`].
     place: &'static str,
     recorded: String,
     requests: String,
@@ -123,56 +159,95 @@ struct MachinePage {
 
 impl CellPage {
     pub(super) fn of(anchor: String, run: &RunView, cell: Option<&CellReport>, highest: f64) -> Self {
-        let summary = &run.summary;
-        let comparison = cell.and_then(|c| c.comparison.as_ref());
-        let ratio = comparison.and_then(|c| c.ratio);
-        let change_interval = ratio.and_then(|r| units::change_interval(&r));
-        let mean = summary.bytes_per_second;
-        let values: Vec<f64> = summary.samples.iter().map(|s| s.bytes_per_second).collect();
-        let spread = mean.and_then(|m| units::spread(&m, &values));
-        // One dot says something beside those of other cells only.
-        let compared = mean.filter(|_| cell.is_some() || values.len() > 1);
         Self {
             anchor,
-            stack: run.stack.clone(),
-            workload: run.workload.clone(),
+            stack: run.stack.to_string(),
+            workload: run.workload.to_string(),
             workload_words: run.workload_words.clone(),
             is_baseline: cell.is_some_and(|c| c.is_baseline),
-            physical: run.physical.iter().map(|p| sentence(&p.words())).collect(),
-            violations: summary.violations.iter().map(|v| (v.run, v.identity.clone())).collect(),
+            throughput: ThroughputPage::of(run, cell.is_some(), highest),
+            change: ChangePage::of(cell.and_then(|c| c.comparison.as_ref())),
+            trust: TrustPage::of(run),
+            latencies: latencies(run),
+            way: WayPage::of(run),
+            why: run.explanation.as_ref().map(FindingsPage::of),
+            by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
+            trace: TracePage::of(run.trace.as_ref(), &run.layers),
+            conditions: ConditionsPage::of(run),
+            json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
+        }
+    }
+}
+
+impl ThroughputPage {
+    fn of(run: &RunView, is_beside_others: bool, highest: f64) -> Self {
+        let summary = &run.summary;
+        let mean = summary.bytes_per_second;
+        let values = summary.rates();
+        let spread = mean.and_then(|m| units::spread(&m, &values));
+        // One dot says something beside those of other cells only.
+        let compared = mean.filter(|_| is_beside_others || values.len() > 1);
+        Self {
             rate: mean.map(|m| typeset(&units::rate(m.value))),
             interval: spread.as_deref().map(typeset).unwrap_or_default(),
             iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
             samples: chart(compared.map(|m| charts::samples_strip(&values, &m, highest * 1.05))),
-            change: ratio.map(|r| typeset(&units::change(&r))),
-            change_interval: change_interval.as_deref().map(typeset).unwrap_or_default(),
-            direction: ratio.map_or("", |r| direction(&r)),
-            how_sure: comparison.map(how_sure).unwrap_or_default(),
-            doubts: comparison
-                .map(|c| c.doubts.iter().map(|d| d.words.clone()).collect())
-                .unwrap_or_default(),
-            latencies: latencies(run),
-            steady: run.steady.as_deref().map(typeset).unwrap_or_default(),
-            marks: marks(summary),
-            failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
             shown_run: run.shown_run,
             several: run.runs.len() > 1,
             runs: units::listed(&run.runs),
+        }
+    }
+}
+
+impl ChangePage {
+    fn of(comparison: Option<&Comparison>) -> Self {
+        let ratio = comparison.and_then(|c| c.ratio);
+        let interval = ratio.and_then(|r| units::change_interval(&r));
+        let doubts = comparison.into_iter().flat_map(|c| &c.doubts);
+        Self {
+            change: ratio.map(|r| typeset(&units::change(&r))),
+            change_interval: interval.as_deref().map(typeset).unwrap_or_default(),
+            direction: ratio.map_or("", |r| direction(&r)),
+            how_sure: comparison.map(how_sure).unwrap_or_default(),
+            doubts: doubts.map(|doubt| doubt.words.clone()).collect(),
+        }
+    }
+}
+
+impl TrustPage {
+    fn of(run: &RunView) -> Self {
+        let summary = &run.summary;
+        Self {
+            physical: run.physical.iter().map(|p| sentence(&p.words())).collect(),
+            violations: summary.violations.iter().map(|v| (v.run, v.identity.clone())).collect(),
+            steady: run.steady.as_deref().map(typeset).unwrap_or_default(),
+            marks: marks(summary),
+            failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
+        }
+    }
+}
+
+impl WayPage {
+    fn of(run: &RunView) -> Self {
+        Self {
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
             certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),
-            why: run.explanation.as_ref().map(FindingsPage::of),
-            by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
-            trace: TracePage::of(run.trace.as_ref(), &run.layers),
-            remarks: remarks(run),
             networks: run.networks.iter().map(network_words).collect(),
             path: run.path.as_ref().map(path_words).unwrap_or_default(),
+        }
+    }
+}
+
+impl ConditionsPage {
+    fn of(run: &RunView) -> Self {
+        Self {
+            remarks: remarks(run),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             times: times(run),
-            json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
     }
 }
@@ -217,10 +292,11 @@ fn path_words(path: &PathView) -> String {
 impl CellPage {
     /// Leaves out what a study's page says once for all cells and, where there are many, what takes most room.
     pub(super) fn in_study(&mut self, common: &CommonPlace, few_pictures: bool) {
-        self.settings.retain(|pair| !common.settings.contains(pair));
-        self.remarks.retain(|remark| !common.remarks.contains(remark));
-        self.packages.retain(|pair| !common.packages.contains(pair));
-        for machine in &mut self.machines {
+        let own = &mut self.conditions;
+        own.settings.retain(|pair| !common.settings.contains(pair));
+        own.remarks.retain(|remark| !common.remarks.contains(remark));
+        own.packages.retain(|pair| !common.packages.contains(pair));
+        for machine in &mut own.machines {
             if common.machines.iter().any(|(label, words)| *label == machine.label && *words == machine.words)
             {
                 machine.words.clear();
@@ -297,11 +373,7 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         full_name: row.layer.clone(),
         role: row.role.to_string(),
         machine: row.machine.to_string(),
-        place: match row.machine {
-            _ if row.is_medium() => "disk",
-            MachineName::HOST => "host",
-            _ => "guest",
-        },
+        place: place(row),
         recorded: row.trace_point.unwrap_or("not recorded").to_owned(),
         requests: or_dash(row.requests.map(units::count)),
         issued: or_dash(row.issued.map(units::count)),
@@ -317,6 +389,16 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         q2c: stage(&row.q2c.or(row.service.filter(|_| row.is_application()))),
         adds: typeset_sentence(&row.adds()),
         sizes: chart(charts::size_histogram(&row.sizes, sizes)),
+    }
+}
+
+/// What has a colour of its own: the machine that a layer is in, or its disk.
+fn place(row: &LayerRow) -> &'static str {
+    match row.machine {
+        _ if row.is_medium() => "disk",
+        MachineName::HOST => "host",
+        MachineName::Of(MachineLabel::Client(_)) => "client",
+        _ => "guest",
     }
 }
 
@@ -353,4 +435,18 @@ fn machines(run: &RunView) -> Vec<MachinePage> {
         }
     };
     run.environment.machines.iter().map(page).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_told_apart_from_guests() {
+        let place_in = |machine: &str| place(&LayerRow { machine: machine.into(), ..LayerRow::default() });
+        assert_eq!(
+            ["host", "client", "client 2", "guest"].map(place_in),
+            ["host", "client", "client", "guest"]
+        );
+    }
 }
