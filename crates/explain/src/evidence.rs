@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::{Blame, Cause, Level, LevelKind, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_processor::ProcessorSpeed;
-use nestor_results::{Executor, WrittenPlace};
+use nestor_results::{Executor, WrittenPlace, WrittenStack, WrittenWorkload};
 use nestor_stack::{LayerRole, MachineName};
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
@@ -79,9 +79,9 @@ pub struct ImageEvidence {
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Where it ran.
     pub ground: WrittenPlace,
     /// Numbers of the runs.

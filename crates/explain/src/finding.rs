@@ -1,5 +1,6 @@
 //! The answer: mechanisms by name, each with its numbers and the requests that prove it.
 
+use nestor_results::{WrittenStack, WrittenWorkload};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
@@ -115,13 +116,13 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The stack that is explained.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Its runs.
     pub runs: Vec<i64>,
     /// The stack it is compared with.
-    pub baseline: Option<String>,
+    pub baseline: Option<WrittenStack>,
     /// Runs of the baseline.
     pub baseline_runs: Vec<i64>,
     /// Time of the wall clock for each operation of the application, nanoseconds.

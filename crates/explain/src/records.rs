@@ -21,8 +21,8 @@ impl Evidence {
     }
 
     fn add(&mut self, number: i64, record: &CellRecord, measured: &Measured) {
-        self.stack = record.stack.to_string();
-        self.workload = record.workload.to_string();
+        self.stack.clone_from(&record.stack);
+        self.workload.clone_from(&record.workload);
         self.ground.clone_from(&record.environment.ground);
         self.runs.push(number);
         self.rates.push(measured.load.operations_per_second());

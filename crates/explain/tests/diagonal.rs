@@ -39,8 +39,8 @@ fn plain() -> Evidence {
         ..Edge::default()
     };
     let mut e = Evidence {
-        stack: "ext4/kvm/raw/xfs/hdd".to_owned(),
-        workload: "fio:rand-write".to_owned(),
+        stack: "ext4/kvm/raw/xfs/hdd".into(),
+        workload: "fio:rand-write".into(),
         runs: vec![1, 2, 3],
         rates: vec![99.0, 100.0, 101.0],
         elapsed_ns: 10e9,

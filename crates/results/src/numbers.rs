@@ -63,14 +63,8 @@ pub struct CellNumbers {
 
 impl CellNumbers {
     /// A cell without runs.
-    pub fn new(stack: &str, workload: &str) -> Self {
-        Self {
-            stack: stack.into(),
-            workload: workload.into(),
-            runs: Vec::new(),
-            marks: Vec::new(),
-            latency: BTreeMap::new(),
-        }
+    pub fn new(stack: WrittenStack, workload: WrittenWorkload) -> Self {
+        Self { stack, workload, runs: Vec::new(), marks: Vec::new(), latency: BTreeMap::new() }
     }
 
     /// The numbers of runs that are at hand whole; `None` without any.
@@ -78,8 +72,8 @@ impl CellNumbers {
         let runs: Vec<&StoredRun> = runs.iter().copied().filter(|r| !r.record.untraced_twin).collect();
         let summary = summarise(&runs)?;
         Some(Self {
-            stack: summary.stack.into(),
-            workload: summary.workload.into(),
+            stack: summary.stack,
+            workload: summary.workload,
             runs: runs.iter().map(|run| RunNumbers::of(run)).collect(),
             marks: summary.marks,
             latency: summary.latency,
@@ -92,8 +86,8 @@ impl CellNumbers {
             Some(Failure { run: run.number, block: run.block, reason: run.failure.clone()? })
         });
         CellSummary::of(
-            &self.stack,
-            &self.workload,
+            self.stack.clone(),
+            self.workload.clone(),
             self.runs.iter().filter_map(RunNumbers::sample).collect(),
             self.latency.clone(),
             self.marks.clone(),

@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::path_length::sum_of_parts;
 use crate::store::StoredRun;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// Throughput with recorders over throughput without.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceCost {
     /// The stack; `None` for all of them together.
-    pub stack: Option<String>,
+    pub stack: Option<WrittenStack>,
     /// The workload; `None` for all of them together.
-    pub workload: Option<String>,
+    pub workload: Option<WrittenWorkload>,
     /// The ratio: the mean of the pairs' logarithms, with a t-interval where there are two pairs or more.
     pub ratio: Ratio,
     /// What it cost an operation, in virtual time; of one cell only.
@@ -80,17 +81,17 @@ impl TraceCost {
 
 /// What tracing cost in each cell that was also run untraced, and last (of several cells) in all of them together.
 pub fn trace_costs(runs: &[&StoredRun]) -> Vec<TraceCost> {
-    let cells: BTreeSet<(&str, &str)> =
-        runs.iter().map(|r| (r.record.stack.as_str(), r.record.workload.as_str())).collect();
+    let cells: BTreeSet<(&WrittenStack, &WrittenWorkload)> =
+        runs.iter().map(|r| (&r.record.stack, &r.record.workload)).collect();
     let mut all_pairs = Vec::new();
     let mut costs = Vec::new();
     for (stack, workload) in cells {
-        let of_cell = |r: &&&StoredRun| r.record.stack == stack && r.record.workload == workload;
+        let of_cell = |r: &&&StoredRun| r.record.stack == *stack && r.record.workload == *workload;
         let of_cell: Vec<&StoredRun> = runs.iter().filter(of_cell).copied().collect();
         let pairs = pairs(&of_cell);
         let throughputs = throughputs(&pairs);
         if let Some(ratio) = paired_ratio(&throughputs) {
-            let (stack, workload) = (Some(stack.to_owned()), Some(workload.to_owned()));
+            let (stack, workload) = (Some(stack.clone()), Some(workload.clone()));
             costs.push(TraceCost { stack, workload, ratio, per_operation: CostPerOperation::of(&pairs) });
         }
         all_pairs.extend(throughputs);

@@ -150,7 +150,7 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
     if cell.kind == CellKind::Absent {
         return Vec::new();
     }
-    let mut lines = vec![cell.stack.clone(), cell.workload.clone()];
+    let mut lines = vec![cell.stack.to_string(), cell.workload.to_string()];
     if let Some(mean) = &cell.bytes_per_second {
         let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i))).unwrap_or_default();
         lines.push(format!("{}{interval}, {}", units::rate(mean.value), units::fresh_stacks(mean.samples)));

@@ -71,8 +71,8 @@ fn stopped(report: &StudyReport, stopped: &crate::view::StoppedComparison) -> St
         decision => decision.ratio(),
     };
     StoppedPage {
-        stack: stopped.stack.clone(),
-        workload: stopped.workload.clone(),
+        stack: stopped.stack.to_string(),
+        workload: stopped.workload.to_string(),
         anchor: linked.map(|i| format!("cell-{i}")),
         words: decision_words(&stopped.decision),
         change: ratio.as_ref().map(change).unwrap_or_default(),

@@ -47,7 +47,7 @@ fn the_certainty_stands_on_the_first_screen() {
 
 #[test]
 fn joined_traces_as_text() {
-    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false), None), Style::plain()), @r"
+    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false)), Style::plain()), @r"
     clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
 
     trace point               requests  unmatched  absorbed  split  merged      adds       clock
@@ -96,7 +96,7 @@ fn joined_traces_as_text() {
 
 #[test]
 fn nothing_joined_says_nothing() {
-    let view = TraceView::of(&nestor_correlate::Correlation::default(), None);
+    let view = TraceView::of(&nestor_correlate::Correlation::default());
     assert_eq!(view, TraceView::default());
     assert_eq!(trace_text(&view, Style::plain()), "\n");
 }
@@ -104,7 +104,7 @@ fn nothing_joined_says_nothing() {
 #[test]
 fn the_parts_of_a_request_add_up_to_it() {
     let correlation = correlation(false);
-    let names = LevelName::of(&correlation.levels, None);
+    let names = LevelName::of(&correlation.levels);
     for tree in &correlation.trees {
         let waterfall = Waterfall::of(tree, &names).unwrap();
         let sum: u64 = waterfall.parts.iter().map(|part| part.took_ns).sum();
@@ -115,7 +115,7 @@ fn the_parts_of_a_request_add_up_to_it() {
 #[test]
 fn a_request_with_many_children_stays_readable() {
     let correlation = correlation(false);
-    let flush = Waterfall::of(&correlation.trees[2], &LevelName::of(&correlation.levels, None)).unwrap();
+    let flush = Waterfall::of(&correlation.trees[2], &LevelName::of(&correlation.levels)).unwrap();
     assert!(flush.rows.len() <= 30, "{} rows", flush.rows.len());
     let rest = flush.rows.last().unwrap();
     assert_eq!((rest.more, rest.bytes, rest.completed_ns), (32, 32 * 65_536, 6_000_000 + 39 * 950_000));
@@ -125,7 +125,7 @@ fn a_request_with_many_children_stays_readable() {
 fn a_tree_of_other_levels_is_not_shown() {
     let mut correlation = correlation(false);
     correlation.trees[0].root = node(9, request(1, Class::Journal, 4, (0, 1, 2)), Origin::Parent, Vec::new());
-    assert_eq!(TraceView::of(&correlation, None).waterfalls.len(), 2);
+    assert_eq!(TraceView::of(&correlation).waterfalls.len(), 2);
 }
 
 #[test]

@@ -306,10 +306,10 @@ pub fn explanation() -> Explanation {
         advice: Some("put the image on a file system without a journal of data".to_owned()),
     };
     Explanation {
-        stack: "ext3/kvm/raw/jfs/hdd".to_owned(),
-        workload: "fio:seq-write".to_owned(),
+        stack: "ext3/kvm/raw/jfs/hdd".into(),
+        workload: "fio:seq-write".into(),
         runs: vec![3],
-        baseline: Some("ext3/kvm/hdd".to_owned()),
+        baseline: Some("ext3/kvm/hdd".into()),
         baseline_runs: vec![1],
         time_per_operation_ns: 300_000.0,
         baseline_time_per_operation_ns: Some(250_000.0),

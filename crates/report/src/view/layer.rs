@@ -4,7 +4,7 @@ use std::fmt;
 
 use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
-use nestor_stack::{LayerRole, MachineName, Stack};
+use nestor_stack::{Layer, LayerDefinition, LayerRole, MachineName};
 use nestor_statistics::LatencySummary;
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
@@ -126,14 +126,14 @@ pub struct ServiceShares {
 }
 
 impl LayerRow {
-    /// The rows of a run, application first. The stack is none where this version does not know it.
-    pub fn of(measured: &Measured, stack: Option<&Stack>) -> Vec<Self> {
+    /// The rows of a run, application first.
+    pub fn of(measured: &Measured) -> Vec<Self> {
         let application = Self::application(measured);
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
         for layer in measured.layers.iter().filter(|l| !l.is_application()) {
-            let mut row = Self::below(layer, stack);
+            let mut row = Self::below(layer);
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
             if let Some(unseen) =
                 rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none())
@@ -193,10 +193,10 @@ impl LayerRow {
         }
     }
 
-    fn below(layer: &LayerRecord, stack: Option<&Stack>) -> Self {
+    fn below(layer: &LayerRecord) -> Self {
         let row = Self {
             layer: layer.layer.clone(),
-            short_name: short_layer(&layer.layer, layer.role == LayerRole::Disk, stack),
+            short_name: short_layer(&layer.layer),
             role: RowRole::Layer(layer.role.clone()),
             machine: layer.machine.clone(),
             ..Self::default()
@@ -287,13 +287,12 @@ impl LayerRow {
     }
 }
 
-/// A layer of a stack as a record names it, without its options; a modelled medium keeps its profile.
-pub(super) fn short_layer(layer: &str, is_medium: bool, stack: Option<&Stack>) -> String {
-    let is_path = || stack.is_some_and(|stack| stack.medium().path().is_some());
-    if is_medium && !is_path() {
-        layer.to_owned()
-    } else {
-        layer.split(':').next().unwrap_or(layer).to_owned()
+/// A layer as a record names it, without its options; a modelled medium keeps its own, and what this version does not know its words.
+pub(super) fn short_layer(recorded: &str) -> String {
+    let Ok(layer) = Layer::parse(recorded) else { return recorded.to_owned() };
+    match layer.definition() {
+        LayerDefinition::Medium(kind) if kind.is_modelled() => layer.label(),
+        _ => layer.name().to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_results::{Study, WrittenWorkload};
+use nestor_results::{Study, WrittenStack, WrittenWorkload};
 use nestor_statistics::{Mean, Ratio};
 use serde::Serialize;
 
@@ -37,9 +37,9 @@ pub struct MatrixCell {
     /// What it is.
     pub kind: CellKind,
     /// The stack; empty for [`CellKind::Absent`].
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Throughput in bytes per second.
     pub bytes_per_second: Option<Mean>,
     /// Over the baseline.
@@ -87,13 +87,15 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
     let columns = distinct_columns(&parts);
     let usual = UsualLayers::of(&study.stacks);
     let names = host_names(&columns, &usual);
-    let cell = |guest: &Guest, column: &StackParts, workload: &str| {
+    let cell = |guest: &Guest, column: &StackParts, workload: &WrittenWorkload| {
         let index = parts.iter().position(|p| p.guest == *guest && same_column(p, column));
-        let stack = index.map(|i| study.stacks[i].as_str());
-        let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
+        let stack = index.map(|i| &study.stacks[i]);
+        let found = reports.iter().position(|r| Some(&r.stack) == stack && r.workload == *workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
     };
-    let line = |guest: &Guest, workload: &str| columns.iter().map(|c| cell(guest, c, workload)).collect();
+    let line = |guest: &Guest, workload: &WrittenWorkload| {
+        columns.iter().map(|c| cell(guest, c, workload)).collect()
+    };
     // Layers that no row or column writes out in full are written once.
     let title = |of: &str, others: &str, rows: &[ShortName]| {
         let said = usual.said(rows.iter().chain(&names));
@@ -176,11 +178,11 @@ fn same_column(a: &StackParts, b: &StackParts) -> bool {
     a.host == b.host && a.medium == b.medium && a.machine_note == b.machine_note
 }
 
-fn absent(workload: &str) -> MatrixCell {
+fn absent(workload: &WrittenWorkload) -> MatrixCell {
     MatrixCell {
         kind: CellKind::Absent,
-        stack: String::new(),
-        workload: workload.to_owned(),
+        stack: WrittenStack::default(),
+        workload: workload.clone(),
         bytes_per_second: None,
         ratio: None,
         letters: String::new(),
@@ -208,8 +210,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
     let marks = summary.into_iter().flat_map(|s| &s.marks).filter(|m| !is_common(m.mark.name()));
     MatrixCell {
         kind,
-        stack: report.stack.to_string(),
-        workload: report.workload.to_string(),
+        stack: report.stack.clone(),
+        workload: report.workload.clone(),
         bytes_per_second,
         ratio,
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),

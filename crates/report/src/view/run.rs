@@ -2,8 +2,8 @@
 
 use nestor_explain::Explanation;
 use nestor_results::{
-    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, of_median_rate,
-    summarise, trace_costs,
+    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, WrittenStack, WrittenWorkload,
+    checks, of_median_rate, summarise, trace_costs,
 };
 use nestor_stack::MachineName;
 use serde::Serialize;
@@ -14,9 +14,9 @@ use super::{LayerRow, NetworkView, PathView, TraceView, honesty, workload_words}
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunView {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Its parameters in words.
     pub workload_words: String,
     /// Whether the storage can have given the numbers, which is said before them; `None` without runs that count.
@@ -76,8 +76,7 @@ impl RunView {
             let classes = m.load.operations.iter();
             classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
         });
-        let stack = shown.record.stack.value();
-        let layers = measured.map(|m| LayerRow::of(m, stack)).unwrap_or_default();
+        let layers = measured.map(LayerRow::of).unwrap_or_default();
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
@@ -91,7 +90,7 @@ impl RunView {
                 .zip(shown.record.environment.modelled_processor())
                 .and_then(|(m, speed)| PathView::of(m, speed, &layers)),
             layers,
-            trace: measured.and_then(|m| TraceView::of_run(m, stack, cost.as_ref())),
+            trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
             explanation: None,
             latency_histograms: histograms.unwrap_or_default(),
             cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Mark;
 use crate::store::StoredRun;
+use crate::{WrittenStack, WrittenWorkload};
 
 pub(crate) use doubts::environment_facts;
 pub use doubts::{Doubt, Facts, different_facts};
@@ -49,9 +50,9 @@ pub struct CountedMark {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellSummary {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Bytes per second, averaged as logarithms; `None` if no run has numbers.
     pub bytes_per_second: Option<Mean>,
     /// Operations per second, averaged as logarithms; `None` if no run has numbers.
@@ -100,8 +101,8 @@ impl CellSummary {
     /// Puts samples together with what was said of their runs. Samples that violate an identity are listed and left out
     /// of the means; the caller that merges `latency` leaves their histograms out.
     pub fn of(
-        stack: &str,
-        workload: &str,
+        stack: WrittenStack,
+        workload: WrittenWorkload,
         samples: Vec<Sample>,
         latency: BTreeMap<String, LatencySummary>,
         marks: Vec<CountedMark>,
@@ -110,8 +111,8 @@ impl CellSummary {
         let (mut samples, violations) = samples::honest(samples);
         samples.sort_by_key(|s| (s.block, s.repeat, s.run));
         let mut summary = Self {
-            stack: stack.to_owned(),
-            workload: workload.to_owned(),
+            stack,
+            workload,
             bytes_per_second: None,
             operations_per_second: None,
             coefficient_of_variation: None,
@@ -212,8 +213,8 @@ pub fn summarise(runs: &[&StoredRun]) -> Option<CellSummary> {
         Some(Failure { run: r.number, block: r.record.block, reason })
     });
     Some(CellSummary::of(
-        &first.stack,
-        &first.workload,
+        first.stack.clone(),
+        first.workload.clone(),
         samples,
         merged_latency(runs),
         counted_marks(runs),

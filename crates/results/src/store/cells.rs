@@ -202,7 +202,7 @@ fn runs(connection: &Connection, study_hash: &str) -> rusqlite::Result<Found> {
     while let Some(row) = rows.next()? {
         let (stack, workload) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
         if !found.cells.last().is_some_and(|c| c.stack == stack && c.workload == workload) {
-            found.cells.push(CellNumbers::new(stack, workload));
+            found.cells.push(CellNumbers::new(stack.into(), workload.into()));
         }
         let run = run_numbers(row, &none)?;
         let runs = &mut found.cells.last_mut().expect("pushed above").runs;

@@ -154,7 +154,14 @@ fn nothing_is_averaged_across_a_change_point() {
     assert!(doubt.ends_with("; only blocks 0 to 4 are compared"), "{doubt}");
     // The means beside the ratio are of the same blocks.
     let cell = |stack: &str, samples| {
-        CellSummary::of(stack, "fio:seq-write", samples, Default::default(), Vec::new(), Vec::new())
+        CellSummary::of(
+            stack.into(),
+            "fio:seq-write".into(),
+            samples,
+            Default::default(),
+            Vec::new(),
+            Vec::new(),
+        )
     };
     let (base, other) = (cell("base", samples(0, &baseline)), cell("other", samples(100, &candidate)));
     let comparison = crate::Comparison::between(base, other, true, Vec::new(), CONFIDENCE);

@@ -53,8 +53,8 @@ impl StudyReport {
         let stopping: Vec<StoppedComparison> = decisions
             .iter()
             .map(|(stack, workload, decision)| StoppedComparison {
-                stack: stack.to_string(),
-                workload: workload.to_string(),
+                stack: stack.clone(),
+                workload: workload.clone(),
                 decision: decision.clone(),
             })
             .collect();

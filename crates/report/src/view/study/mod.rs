@@ -55,9 +55,9 @@ pub struct CellReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoppedComparison {
     /// The stack that is compared with its baseline.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Whether another block is needed.
     pub decision: Decision,
 }

@@ -122,7 +122,7 @@ mod tests {
             joins: vec![join],
             ..Correlation::default()
         };
-        let names = LevelName::of(&correlation.levels, None);
+        let names = LevelName::of(&correlation.levels);
         insta::assert_snapshot!(certainty(&correlation, &names).join("\n"), @r"
         33.0 % of host requests unexplained
         32.9 % of the host requests (593) are flushes that no request above waited for (looked for at vmdk)

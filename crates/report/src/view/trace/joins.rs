@@ -1,7 +1,7 @@
 //! How each trace point was joined to the one above.
 
 use nestor_correlate::{Correlation, Level, LevelKind, Origin};
-use nestor_stack::{MachineName, Stack};
+use nestor_stack::MachineName;
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -20,10 +20,10 @@ pub struct LevelName {
 }
 
 impl LevelName {
-    /// The names of the levels of a stack, which is none where this version does not know it.
-    pub fn of(levels: &[Level], stack: Option<&Stack>) -> Vec<Self> {
+    /// The names of the levels of a stack.
+    pub fn of(levels: &[Level]) -> Vec<Self> {
         let name = |level: &Level| Self {
-            layer: short_layer(&level.layer, level.kind == LevelKind::Medium, stack),
+            layer: short_layer(&level.layer),
             kind: level.kind.clone(),
             machine: level.machine.clone(),
         };

@@ -11,7 +11,6 @@ pub use waterfall::{Part, Waterfall, WaterfallRow};
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;
 use nestor_results::{Measured, TraceCost};
-use nestor_stack::Stack;
 use serde::Serialize;
 
 /// What the joined traces of a run say.
@@ -31,9 +30,9 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// What a correlation of the levels of a stack says. The stack is none where this version does not know it.
-    pub fn of(correlation: &Correlation, stack: Option<&Stack>) -> Self {
-        let names = LevelName::of(&correlation.levels, stack);
+    /// What a correlation of the levels of a stack says.
+    pub fn of(correlation: &Correlation) -> Self {
+        let names = LevelName::of(&correlation.levels);
         let distinct = LevelName::distinct(&names);
         Self {
             certainty: certainty(correlation, &distinct),
@@ -45,9 +44,9 @@ impl TraceView {
     }
 
     /// What was joined in a run, and what tracing cost its cell. `None` where nothing is known of either.
-    pub fn of_run(measured: &Measured, stack: Option<&Stack>, cost: Option<&TraceCost>) -> Option<Self> {
+    pub fn of_run(measured: &Measured, cost: Option<&TraceCost>) -> Option<Self> {
         let correlation = measured.correlation.as_ref();
-        let mut view = correlation.map(|correlation| Self::of(correlation, stack)).unwrap_or_default();
+        let mut view = correlation.map(Self::of).unwrap_or_default();
         view.certainty.extend(cost.map(TraceCost::in_words));
         view.remarks.extend(measured.trace_remarks.iter().cloned());
         (view != Self::default()).then_some(view)
