@@ -30,7 +30,9 @@ pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStre
 pub use join::{Joined, Observer};
 pub use kind::LevelKind;
 pub use recording::{RecordedCell, RecordedLevel, Recording};
-pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from};
+pub use space::{
+    ExtentError, ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from,
+};
 pub use tree::{
     Correlation, Join, Level, LevelIndex, LevelTimes, Node, Origin, SampledTree, Unmatched, UnmatchedRequests,
 };

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::log::LogFault;
+use crate::model::FiguresError;
+
 /// Why a modelled disk could not be described, served or read back.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
@@ -20,7 +23,7 @@ pub enum DiskError {
         /// Which profile.
         profile: String,
         /// What does not fit.
-        reason: String,
+        reason: FiguresError,
     },
     /// The served region is not on the modelled disk.
     #[error(
@@ -71,7 +74,7 @@ pub enum DiskError {
         /// Where in it.
         offset: u64,
         /// What is wrong there and what to do.
-        reason: String,
+        reason: LogFault,
     },
 }
 

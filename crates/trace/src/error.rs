@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::request_file::RequestFault;
+
 /// Why a trace could not be recorded or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -44,6 +46,16 @@ pub enum TraceError {
         offset: u64,
         /// What is wrong and what to do.
         reason: String,
+    },
+    /// A file of requests does not have the form it should have.
+    #[error("{}: at byte {offset}: {fault}", path.display())]
+    Requests {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there and what to do.
+        fault: RequestFault,
     },
     /// The traces hold nothing to count.
     #[error("no block event{} in {}; {hint}", of_device(*device), list(paths))]

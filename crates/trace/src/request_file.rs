@@ -18,11 +18,13 @@
 
 mod codec;
 mod disk_log;
+mod fault;
 mod reader;
 mod writer;
 
 pub use disk_log::DiskLogRequests;
 pub(crate) use disk_log::request_of;
+pub use fault::RequestFault;
 pub use reader::RequestReader;
 pub use writer::RequestWriter;
 

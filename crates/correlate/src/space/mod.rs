@@ -40,6 +40,34 @@ pub struct ExtentMap {
     by_lower: Vec<u32>,
 }
 
+/// Why extents make no map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtentError {
+    /// One is longer than a space can be.
+    #[error("an extent of {bytes} bytes at {at} goes beyond 2^64")]
+    BeyondTheSpace {
+        /// Its first byte above.
+        at: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Two hold the same byte of the upper space.
+    #[error("two extents contain byte {byte} of the image")]
+    Twice {
+        /// The byte.
+        byte: u64,
+    },
+    /// There are none.
+    #[error("it has no extents")]
+    None,
+    /// More than can be counted.
+    #[error("{0} extents are more than can be handled (at most {most})", most = u32::MAX)]
+    TooMany(usize),
+    /// One would leave the space.
+    #[error("the shift goes beyond 2^64")]
+    ShiftBeyondTheSpace,
+}
+
 /// A part of a mapped range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedPiece {
@@ -56,21 +84,18 @@ impl ExtentMap {
     ///
     /// # Errors
     /// Two extents hold the same byte of the upper space, one is longer than a space can be, or there are none.
-    pub fn new(mut extents: Vec<MappedExtent>) -> Result<Self, String> {
+    pub fn new(mut extents: Vec<MappedExtent>) -> Result<Self, ExtentError> {
         extents.retain(|extent| extent.bytes > 0);
         extents.sort_unstable_by_key(|extent| extent.upper);
         let mut by_upper: Vec<MappedExtent> = Vec::with_capacity(extents.len());
         for extent in extents {
             let ends = extent.upper.checked_add(extent.bytes).zip(extent.lower.checked_add(extent.bytes));
             if ends.is_none() {
-                return Err(format!(
-                    "an extent of {} bytes at {} goes beyond 2^64",
-                    extent.bytes, extent.upper
-                ));
+                return Err(ExtentError::BeyondTheSpace { at: extent.upper, bytes: extent.bytes });
             }
             match by_upper.last_mut() {
                 Some(last) if last.upper + last.bytes > extent.upper => {
-                    return Err(format!("two extents contain byte {} of the image", extent.upper));
+                    return Err(ExtentError::Twice { byte: extent.upper });
                 }
                 Some(last)
                     if last.upper + last.bytes == extent.upper && last.lower + last.bytes == extent.lower =>
@@ -81,14 +106,10 @@ impl ExtentMap {
             }
         }
         if by_upper.is_empty() {
-            return Err("it has no extents".to_owned());
+            return Err(ExtentError::None);
         }
         let Ok(count) = u32::try_from(by_upper.len()) else {
-            return Err(format!(
-                "{} extents are more than can be handled (at most {})",
-                by_upper.len(),
-                u32::MAX
-            ));
+            return Err(ExtentError::TooMany(by_upper.len()));
         };
         let mut by_lower: Vec<u32> = (0..count).collect();
         by_lower.sort_unstable_by_key(|index| by_upper[*index as usize].lower);
@@ -104,12 +125,12 @@ impl ExtentMap {
     ///
     /// # Errors
     /// An extent would leave the space.
-    pub fn shifted(&self, bytes: u64) -> Result<Self, String> {
+    pub fn shifted(&self, bytes: u64) -> Result<Self, ExtentError> {
         let moved = self.by_upper.iter().map(|extent| {
-            let lower = extent.lower.checked_add(bytes).ok_or("the shift goes beyond 2^64")?;
+            let lower = extent.lower.checked_add(bytes).ok_or(ExtentError::ShiftBeyondTheSpace)?;
             Ok(MappedExtent { lower, ..*extent })
         });
-        Self::new(moved.collect::<Result<_, &str>>()?)
+        Self::new(moved.collect::<Result<_, _>>()?)
     }
 
     /// The byte after the last one that is mapped, above and below.
@@ -241,7 +262,7 @@ mod tests {
         let extent = |upper, lower, bytes| MappedExtent { upper, lower, bytes };
         assert_eq!(
             ExtentMap::new(vec![extent(0, 0, 10), extent(5, 90, 10)]).unwrap_err(),
-            "two extents contain byte 5 of the image"
+            ExtentError::Twice { byte: 5 }
         );
         assert!(ExtentMap::new(vec![extent(u64::MAX - 2, 0, 10)]).is_err());
         assert!(ExtentMap::new(vec![extent(7, 0, 0)]).is_err());

@@ -4,11 +4,13 @@
 //! the order in which requests were completed; [`Record::sequence`] is the order in which they arrived.
 //! Beside it, for tests of truth, the disk can note the stamps ([`StampRun`]) that it finds in the data.
 
+mod fault;
 mod reader;
 mod record;
 mod stamps;
 mod writer;
 
+pub use fault::LogFault;
 pub use reader::{Reader, read_up_to};
 pub use record::{HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
 pub use stamps::{

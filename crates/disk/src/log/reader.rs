@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use super::fault::LogFault;
 use super::record::{HEADER_BYTES, Header, RECORD_BYTES, Record};
 use crate::error::DiskError;
 
@@ -41,13 +42,7 @@ impl<R: Read> Reader<R> {
         let read =
             read_up_to(&mut source, &mut bytes).map_err(DiskError::io("read the request log", &path))?;
         if read < HEADER_BYTES {
-            return Err(DiskError::Log {
-                path,
-                offset: read as u64,
-                reason: format!(
-                    "the file ends within its header of {HEADER_BYTES} bytes; record the log again"
-                ),
-            });
+            return Err(DiskError::Log { path, offset: read as u64, reason: LogFault::CutHeader });
         }
         let header = Header::decode(&bytes).map_err(|(offset, reason)| DiskError::Log {
             path: path.clone(),
@@ -74,13 +69,7 @@ impl<R: Read> Reader<R> {
                 self.offset += RECORD_BYTES as u64;
                 Ok(Some(record))
             }
-            _ => Err(wrong(
-                self.offset + read as u64,
-                format!(
-                    "the log ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are complete, \
-                     its last requests are lost"
-                ),
-            )),
+            _ => Err(wrong(self.offset + read as u64, LogFault::CutRecord(read))),
         }
     }
 }

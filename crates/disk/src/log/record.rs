@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fault::LogFault;
+
 /// Bytes of a log's header.
 pub const HEADER_BYTES: usize = 128;
 /// Bytes of a log's record.
@@ -137,17 +139,16 @@ impl Record {
     ///
     /// # Errors
     /// Says what is wrong with the bytes: an operation or a flag that does not exist.
-    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, LogFault> {
         let mut from = Cursor { bytes, at: 0 };
         let (sequence, sector) = (from.u64(), from.u64());
         let sectors = from.u32();
         let (queue, queue_depth) = (from.u16(), from.u16());
         let (operation, flags) = (from.u8(), from.u8());
         from.at += 6;
-        let operation =
-            Operation::from_code(operation).ok_or_else(|| format!("operation {operation} does not exist"))?;
+        let operation = Operation::from_code(operation).ok_or(LogFault::Operation(operation))?;
         if flags & !(FLAG_CACHE_HIT | FLAG_TIMED | FLAG_FAILED) != 0 {
-            return Err(format!("flags {flags:#04x} have a bit that does not exist"));
+            return Err(LogFault::Flags(flags));
         }
         Ok(Self {
             sequence,
@@ -213,12 +214,12 @@ impl Header {
     ///
     /// # Errors
     /// The offset of the wrong field, and the mistake.
-    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, String)> {
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, LogFault)> {
         let mut from = Cursor { bytes, at: 8 };
         if &bytes[..8] != MAGIC {
-            return Err((0, "this is not the request log of a modelled disk".to_owned()));
+            return Err((0, LogFault::NoLog));
         }
-        for (what, expected) in [
+        for (field, expected) in [
             ("version", VERSION),
             ("header length", HEADER_BYTES as u32),
             ("record length", RECORD_BYTES as u32),
@@ -227,21 +228,15 @@ impl Header {
             let offset = from.at as u64;
             let found = from.u32();
             if found != expected {
-                return Err((
-                    offset,
-                    format!(
-                        "{what} is {found}, but this program reads {expected}; record the log again with this program"
-                    ),
-                ));
+                return Err((offset, LogFault::OtherProgram { field, found, expected }));
             }
         }
         let (opened_ns, sectors, first_sector) = (from.u64(), from.u64(), from.u64());
         let (records, dropped) = (from.u64(), from.u64());
         let name = &bytes[from.at..from.at + NAME_BYTES];
         let length = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
-        let disk = std::str::from_utf8(&name[..length])
-            .map_err(|_| (from.at as u64, "the disk's name is not UTF-8".to_owned()))?
-            .to_owned();
+        let disk =
+            std::str::from_utf8(&name[..length]).map_err(|_| (from.at as u64, LogFault::Name))?.to_owned();
         Ok(Self { disk, opened_ns, sectors, first_sector, records, dropped })
     }
 }

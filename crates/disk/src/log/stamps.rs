@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::fault::LogFault;
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
 use nestor_ownership::FileKind;
@@ -74,13 +75,13 @@ impl StampRun {
         bytes
     }
 
-    fn decode(bytes: &[u8; STAMP_RECORD_BYTES]) -> Result<Self, String> {
+    fn decode(bytes: &[u8; STAMP_RECORD_BYTES]) -> Result<Self, LogFault> {
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let read = match word(28) {
             0 => false,
             1 => true,
-            other => return Err(format!("a request is neither a read nor a write ({other})")),
+            other => return Err(LogFault::Direction(other)),
         };
         Ok(Self { sequence: long(0), sector: long(8), stamp: long(16), sectors: word(24), read })
     }
@@ -164,18 +165,17 @@ impl<R: Read> StampReader<R> {
     pub fn new(mut source: R, path: impl Into<PathBuf>) -> Result<Self, DiskError> {
         let path = path.into();
         let mut header = [0; STAMP_HEADER_BYTES];
-        let wrong =
-            |reason: &str| DiskError::Log { path: path.clone(), offset: 0, reason: reason.to_owned() };
+        let wrong = |reason| DiskError::Log { path: path.clone(), offset: 0, reason };
         match source.read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(wrong("the file ends within its header; record the stamps again"));
+                return Err(wrong(LogFault::CutStampHeader));
             }
             Err(error) => return Err(DiskError::io("read the file of stamps", &path)(error)),
         }
         let sizes = [VERSION.to_le_bytes(), (STAMP_RECORD_BYTES as u32).to_le_bytes()].concat();
         if &header[..8] != FILE_MAGIC || header[8..] != sizes {
-            return Err(wrong("this is not a file of stamps that this program can read"));
+            return Err(wrong(LogFault::NoStamps));
         }
         Ok(Self { source, path, offset: STAMP_HEADER_BYTES as u64, ended: false })
     }
@@ -207,9 +207,7 @@ impl<R: Read> Iterator for StampReader<R> {
         let run = match filled {
             0 => None,
             STAMP_RECORD_BYTES => Some(StampRun::decode(&bytes).map_err(wrong)),
-            _ => Some(Err(wrong(format!(
-                "the file ends within a record ({filled} of {STAMP_RECORD_BYTES} bytes)"
-            )))),
+            _ => Some(Err(wrong(LogFault::CutStamp(filled)))),
         };
         self.ended = !matches!(run, Some(Ok(_)));
         run

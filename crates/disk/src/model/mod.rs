@@ -5,11 +5,13 @@
 //! up late does not shift the model, and a test can run hours of disk time in milliseconds.
 
 pub mod array;
+mod figures_error;
 pub mod hdd;
 mod null;
 pub mod ssd;
 mod turn;
 
+pub use figures_error::FiguresError;
 pub use null::NullModel;
 pub use turn::{NoTurn, Turn};
 

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
+use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
 use crate::log::Operation;
 
 /// What a flash disk is made of.
@@ -72,10 +72,10 @@ impl SsdModel {
     ///
     /// # Errors
     /// A figure is zero that must not be.
-    pub fn new(figures: SsdFigures) -> Result<Self, String> {
+    pub fn new(figures: SsdFigures) -> Result<Self, FiguresError> {
         let dies = figures.channels * figures.dies_per_channel;
         if dies == 0 || u64::from(figures.page_bytes) < SECTOR_BYTES || figures.program_pages == 0 {
-            return Err("a flash disk needs dies and pages".to_owned());
+            return Err(FiguresError::NoFlash);
         }
         Ok(Self {
             figures,

@@ -243,7 +243,8 @@ impl Walk<'_> {
             Some(Ok(map)) => SpaceMap::Extents(map),
             // File systems allocate whole blocks, of at most 4 KiB by default.
             other => {
-                let reason = other.and_then(Result::err).unwrap_or_else(|| "they are not known".to_owned());
+                let reason = other.and_then(Result::err);
+                let reason = reason.map_or_else(|| "they are not known".to_owned(), |e| e.to_string());
                 remarks.push(format!(
                     "the extents of {}: {reason}; where it lies is inferred from the requests",
                     self.built.stack.layer(index).label()

@@ -2,7 +2,7 @@
 
 use nestor_layout::Class;
 
-use super::{ClockReading, HEADER_BYTES, RECORD_BYTES, RequestHeader};
+use super::{ClockReading, HEADER_BYTES, RECORD_BYTES, RequestFault, RequestHeader};
 use crate::event::Flags;
 use crate::request::{Operation, Request};
 
@@ -57,37 +57,35 @@ pub(super) fn encode_header(header: &RequestHeader, closed: bool) -> [u8; HEADER
 }
 
 /// Reads a header, and whether its file was closed; or where it is wrong and how.
-pub(super) fn decode_header(bytes: &[u8; HEADER_BYTES]) -> Result<(RequestHeader, bool), (u64, String)> {
+pub(super) fn decode_header(
+    bytes: &[u8; HEADER_BYTES],
+) -> Result<(RequestHeader, bool), (u64, RequestFault)> {
     if &bytes[..8] != MAGIC {
-        return Err((0, "this is not a file of requests".to_owned()));
+        return Err((0, RequestFault::NoRequests));
     }
     let expected = [
         ("version", VERSION),
         ("header length", HEADER_BYTES as u32),
         ("record length", RECORD_BYTES as u32),
     ];
-    for (index, (what, expected)) in expected.into_iter().enumerate() {
+    for (index, (field, expected)) in expected.into_iter().enumerate() {
         let at = 8 + index * 4;
         let found = u32_at(bytes, at);
         if found != expected {
-            let reason = format!(
-                "{what} is {found}, but this program reads {expected}; make the file again with this program"
-            );
-            return Err((at as u64, reason));
+            return Err((at as u64, RequestFault::OtherProgram { field, found, expected }));
         }
     }
     let bits = u32_at(bytes, 20);
     if bits & !(REALTIME_KNOWN | CLOSED) != 0 {
-        return Err((20, format!("flags {bits:#x} have a bit that does not exist")));
+        return Err((20, RequestFault::HeaderFlags(bits)));
     }
     let mut names = [const { String::new() }; 3];
     let mut at = NAMES_AT;
     for (name, room) in names.iter_mut().zip(NAME_BYTES) {
         let field = &bytes[at..at + room];
         let length = field.iter().position(|byte| *byte == 0).unwrap_or(room);
-        *name = std::str::from_utf8(&field[..length])
-            .map_err(|_| (at as u64, "a name is not UTF-8".to_owned()))?
-            .to_owned();
+        *name =
+            std::str::from_utf8(&field[..length]).map_err(|_| (at as u64, RequestFault::Name))?.to_owned();
         at += room;
     }
     let [layer, kind, machine] = names;
@@ -131,14 +129,12 @@ pub(super) fn encode_record(request: &Request) -> [u8; RECORD_BYTES] {
 }
 
 /// Reads a request, or says what is wrong with it.
-pub(super) fn decode_record(bytes: &[u8; RECORD_BYTES]) -> Result<Request, String> {
+pub(super) fn decode_record(bytes: &[u8; RECORD_BYTES]) -> Result<Request, RequestFault> {
     let [operation, flags, class] = [bytes[56], bytes[57], bytes[58]];
-    let operation = *OPERATIONS
-        .get(usize::from(operation))
-        .ok_or_else(|| format!("operation {operation} does not exist"))?;
-    let class = Class::from_number(class).ok_or_else(|| format!("class {class} of data does not exist"))?;
+    let operation = *OPERATIONS.get(usize::from(operation)).ok_or(RequestFault::Operation(operation))?;
+    let class = Class::from_number(class).ok_or(RequestFault::Class(class))?;
     if flags >> FLAGS.len() != 0 {
-        return Err(format!("flags {flags:#04x} have a bit that does not exist"));
+        return Err(RequestFault::Flags(flags));
     }
     let set = |all: Flags, (bit, flag): (usize, &Flags)| all.with(*flag, flags >> bit & 1 != 0);
     Ok(Request {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nestor_disk::log::read_up_to;
 
 use super::codec::{decode_header, decode_record};
-use super::{HEADER_BYTES, RECORD_BYTES, RequestHeader};
+use super::{HEADER_BYTES, RECORD_BYTES, RequestFault, RequestHeader};
 use crate::error::TraceError;
 use crate::request::Request;
 
@@ -45,16 +45,12 @@ impl<R: Read> RequestReader<R> {
         let read = read_up_to(&mut source, &mut bytes)
             .map_err(TraceError::io("read the file of requests", &path))?;
         if read < HEADER_BYTES {
-            return Err(TraceError::Format {
-                path,
-                offset: read as u64,
-                reason: format!("the file ends within its header of {HEADER_BYTES} bytes; make it again"),
-            });
+            return Err(TraceError::Requests { path, offset: read as u64, fault: RequestFault::CutHeader });
         }
-        let (header, closed) = decode_header(&bytes).map_err(|(offset, reason)| TraceError::Format {
+        let (header, closed) = decode_header(&bytes).map_err(|(offset, fault)| TraceError::Requests {
             path: path.clone(),
             offset,
-            reason,
+            fault,
         })?;
         Ok(Self { source, path, header, closed, offset: HEADER_BYTES as u64, ended: false })
     }
@@ -74,21 +70,15 @@ impl<R: Read> RequestReader<R> {
         let mut bytes = [0; RECORD_BYTES];
         let read = read_up_to(&mut self.source, &mut bytes)
             .map_err(TraceError::io("read the file of requests", &self.path))?;
-        let wrong = |offset, reason| TraceError::Format { path: self.path.clone(), offset, reason };
+        let wrong = |offset, fault| TraceError::Requests { path: self.path.clone(), offset, fault };
         match read {
             0 => Ok(None),
             RECORD_BYTES => {
-                let request = decode_record(&bytes).map_err(|reason| wrong(self.offset, reason))?;
+                let request = decode_record(&bytes).map_err(|fault| wrong(self.offset, fault))?;
                 self.offset += RECORD_BYTES as u64;
                 Ok(Some(request))
             }
-            _ => Err(wrong(
-                self.offset + read as u64,
-                format!(
-                    "the file ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are complete, \
-                     later requests are lost"
-                ),
-            )),
+            _ => Err(wrong(self.offset + read as u64, RequestFault::CutRecord(read))),
         }
     }
 }

@@ -75,7 +75,7 @@ pub fn read_extents_from(
             TextFailure::Line(line, reason) => wrong(line, reason),
         })?
     };
-    ExtentMap::new(extents).map_err(|reason| wrong(None, reason))
+    ExtentMap::new(extents).map_err(|error| wrong(None, error.to_string()))
 }
 
 fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {

@@ -5,7 +5,7 @@ mod layout;
 use std::collections::BTreeMap;
 
 use super::hdd::{HddFigures, HddModel};
-use super::{Completion, Model, ModelRequest, SECTOR_BYTES};
+use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES};
 use crate::log::Operation;
 pub use layout::{ArrayLayout, Piece, Redundancy, Step};
 
@@ -63,14 +63,14 @@ impl ArrayModel {
     ///
     /// # Errors
     /// The figures contradict each other.
-    pub fn new(figures: ArrayFigures) -> Result<Self, String> {
+    pub fn new(figures: ArrayFigures) -> Result<Self, FiguresError> {
         let ArrayLayout { members, chunk_sectors, redundancy } = figures.layout;
         let fewest = match redundancy {
             Redundancy::None => 1,
             Redundancy::Parity => 3,
         };
         if members < fewest || chunk_sectors == 0 {
-            return Err("an array needs disks and chunks".to_owned());
+            return Err(FiguresError::ArrayTooSmall);
         }
         let members = (0..members).map(|member| {
             let turned = figures.member.turned.plus(f64::from(member) * GOLDEN_FRACTION);

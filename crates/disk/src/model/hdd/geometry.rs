@@ -4,7 +4,7 @@
 //! inwards. Each track begins a little later in the revolution than the one before (skew), by as much time as the
 //! switch to it takes, so that reading on costs no extra revolution.
 
-use crate::model::SECTOR_BYTES;
+use crate::model::{FiguresError, SECTOR_BYTES};
 
 /// A band of cylinders with equally many sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl Geometry {
     ///
     /// # Errors
     /// The rates leave no sector on a track, or rise inwards.
-    pub fn new(figures: &GeometryFigures) -> Result<Self, String> {
+    pub fn new(figures: &GeometryFigures) -> Result<Self, FiguresError> {
         let (heads, zones) = (u64::from(figures.heads), u64::from(figures.zones));
         if heads == 0 || zones == 0 || figures.revolution_ns == 0 {
-            return Err("a disk needs heads, zones and a rotation".to_owned());
+            return Err(FiguresError::NothingTurns);
         }
         if figures.inner_bytes_per_s > figures.outer_bytes_per_s {
-            return Err("inner tracks cannot be faster than outer ones".to_owned());
+            return Err(FiguresError::RatesRiseInwards);
         }
         let cylinder_ns =
             heads * figures.revolution_ns + (heads - 1) * figures.head_switch_ns + figures.cylinder_switch_ns;
@@ -82,7 +82,7 @@ impl Geometry {
         };
         let per_cylinder: u64 = (0..zones).map(|zone| sectors_per_track(zone) * heads).sum();
         if sectors_per_track(zones - 1) == 0 {
-            return Err("at these rates no sector fits on an inner track".to_owned());
+            return Err(FiguresError::EmptyTrack);
         }
         let cylinders_per_zone = figures.sectors.div_ceil(per_cylinder).max(1);
         let mut layout = Vec::new();

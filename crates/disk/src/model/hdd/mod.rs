@@ -25,7 +25,7 @@ use self::geometry::Geometry;
 use self::read_ahead::ReadAhead;
 use self::read_cache::ReadCache;
 use self::write_buffer::{Dirty, WriteBuffer};
-use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
+use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
 use crate::log::Operation;
 
 pub use self::figures::HddFigures;
@@ -80,9 +80,9 @@ impl HddModel {
     ///
     /// # Errors
     /// The figures contradict each other.
-    pub fn new(figures: HddFigures) -> Result<Self, String> {
+    pub fn new(figures: HddFigures) -> Result<Self, FiguresError> {
         let geometry = Geometry::new(&figures.geometry)?;
-        let longest = u32::try_from(geometry.cylinders() - 1).map_err(|_| "too many cylinders".to_owned())?;
+        let longest = u32::try_from(geometry.cylinders() - 1).map_err(|_| FiguresError::TooManyCylinders)?;
         let phase_ns = figures.turned.ns(figures.geometry.revolution_ns);
         let seek =
             SeekCurve::fit(figures.single_seek_ms, figures.average_seek_ms, figures.full_seek_ms, longest)?;

@@ -13,6 +13,8 @@
 //! higher the mean between the same two ends, so k is found by bisection. Disks that are slow to start (many 2.5-inch
 //! ones) have a higher mean than even k = D gives; for these p is lowered instead.
 
+use crate::model::FiguresError;
+
 /// A fitted curve; distances in cylinders, times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeekCurve {
@@ -32,23 +34,18 @@ impl SeekCurve {
     ///
     /// # Errors
     /// The range in which the average must be so that a curve of this form exists.
-    pub fn fit(single_ms: f64, average_ms: f64, full_ms: f64, longest: u32) -> Result<Self, String> {
+    pub fn fit(single_ms: f64, average_ms: f64, full_ms: f64, longest: u32) -> Result<Self, FiguresError> {
         let longest = f64::from(longest);
         let ordered = 0.0 <= single_ms && single_ms < average_ms && average_ms < full_ms;
         if longest < 2.0 || !ordered {
-            return Err(format!(
-                "seeks of {single_ms}, {average_ms} and {full_ms} ms do not grow with the distance"
-            ));
+            return Err(FiguresError::SeeksDoNotGrow { single_ms, average_ms, full_ms });
         }
         let with_knee = |knee: f64| Self::through(single_ms, full_ms, longest, knee, SQUARE_ROOT);
         let with_power = |power: f64| Self::through(single_ms, full_ms, longest, longest, power);
         let mean = |curve: Self| curve.mean_ms(longest);
-        let (least, most) = (mean(with_knee(1.0)), mean(with_power(LEAST_POWER)));
-        if average_ms < least || average_ms > most {
-            return Err(format!(
-                "an average seek of {average_ms} ms does not fit {single_ms} ms for one cylinder and {full_ms} ms \
-                 for all; it must be between {least:.2} and {most:.2} ms"
-            ));
+        let (least_ms, most_ms) = (mean(with_knee(1.0)), mean(with_power(LEAST_POWER)));
+        if average_ms < least_ms || average_ms > most_ms {
+            return Err(FiguresError::AverageSeek { single_ms, average_ms, full_ms, least_ms, most_ms });
         }
         if average_ms <= mean(with_knee(longest)) {
             let knee = bisect(1.0, longest, |knee| mean(with_knee(knee)) < average_ms);
