@@ -34,8 +34,8 @@ impl Lab {
         match self.build_layers(&mut progressing) {
             Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
             Err(e) => {
-                if let Err(problems) = self.undo_all(progressing.undo) {
-                    (self.progress)(&format!("taking down what was built so far: {}", problems.join("; ")));
+                if let Err(left) = self.undo_all(progressing.undo) {
+                    (self.progress)(&format!("taking down what was built so far: {left}"));
                 }
                 Err(e)
             }
@@ -191,10 +191,10 @@ impl Lab {
             self.stop_host();
             return Ok(());
         }
-        self.undo_all(built.undo).map_err(|problems| LabProblem::NotUndone { problems }.into())
+        Ok(self.undo_all(built.undo)?)
     }
 
-    fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), Vec<String>> {
+    fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), LabProblem> {
         let mut problems = Vec::new();
         // Without its timing the modelled disk does not slow down what is only cleaning.
         if let Some(disk) = &self.disk {
@@ -222,7 +222,7 @@ impl Lab {
             // A guest that fails to undo a step is ended, which undoes everything in it. The host's own
             // failures are reported.
             if on == MachineIndex::OUTERMOST {
-                problems.push(e.to_string());
+                problems.push(e);
             } else {
                 self.stop_guests(on);
             }
@@ -235,7 +235,7 @@ impl Lab {
             self.stop_host();
             return Ok(());
         }
-        Err(problems)
+        Err(LabProblem::NotUndone { problems })
     }
 
     /// Switches the modelled disk's timing, with its queue drained; nothing for other media.

@@ -79,10 +79,10 @@ pub enum LabProblem {
         source: MachineError,
     },
     /// Steps that could not be undone, each with its reason.
-    #[error("{}", problems.join("; "))]
+    #[error("{}", problems.iter().map(MachineError::to_string).collect::<Vec<_>>().join("; "))]
     NotUndone {
         /// One for each step.
-        problems: Vec<String>,
+        problems: Vec<MachineError>,
     },
     /// A machine that is no longer there.
     #[error("a machine of the stack has ended")]

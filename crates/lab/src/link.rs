@@ -58,8 +58,9 @@ impl Lab {
         let stack = progressing.stack;
         let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
-        let fits =
-            |spec: &MachineSpec| spec.place == root.place() && spec.memory_bytes >= needed && spec.cpus == cpus;
+        let fits = |spec: &MachineSpec| {
+            spec.place == root.place() && spec.memory_bytes >= needed && spec.cpus == cpus
+        };
         if stands.is_some_and(|booted| fits(&booted.spec)) {
             return Ok(());
         }

@@ -124,6 +124,7 @@ fn says_of_qemu(cause: &Cause) -> Option<fn(String) -> Joins> {
         | Cause::OfAnotherKind { .. }
         | Cause::InUse
         | Cause::NoDisk
+        | Cause::NotUndone { .. }
         | Cause::Other => None,
     }
 }

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::clipped;
 use crate::command_line::shown_program;
+use crate::not_undone::NotUndone;
+
+/// Things that could not be undone that one refusal names; its message has all of them.
+const MOST_NOT_UNDONE: usize = 64;
 
 /// What kind of thing went wrong, for those who decide what to do about it. Nothing is decided by reading the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +66,11 @@ pub enum Cause {
     MachineLost,
     /// A machine that was up did not answer in time.
     MachineSilent,
+    /// Things that the agent made are still there.
+    NotUndone {
+        /// Each of them.
+        left: Vec<NotUndone>,
+    },
     /// Anything else.
     Other,
 }
@@ -105,9 +114,22 @@ impl Refusal {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// With as much of its message as a frame may hold.
+    /// Things that could not be undone.
+    pub(crate) fn not_undone(left: Vec<NotUndone>) -> Self {
+        let message = left.iter().map(NotUndone::to_string).collect::<Vec<_>>().join("; ");
+        Self::new(Cause::NotUndone { left }, message)
+    }
+
+    /// With as much of it as a frame may hold.
     pub(crate) fn clipped(self) -> Self {
-        Self { message: clipped(self.message), ..self }
+        let cause = match self.cause {
+            Cause::NotUndone { left } => {
+                let kept = left.into_iter().take(MOST_NOT_UNDONE).map(NotUndone::clipped);
+                Cause::NotUndone { left: kept.collect() }
+            }
+            cause => cause,
+        };
+        Self { cause, message: clipped(self.message) }
     }
 }
 
@@ -142,6 +164,12 @@ impl Cause {
         } else {
             self
         }
+    }
+}
+
+impl From<NotUndone> for Refusal {
+    fn from(left: NotUndone) -> Self {
+        Self::not_undone(vec![left])
     }
 }
 

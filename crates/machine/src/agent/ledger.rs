@@ -12,6 +12,7 @@ use super::origin::Origin;
 pub use super::resource::{Resource, process_start_ticks};
 pub use super::undoing::{By, DirectoryIdentity};
 use super::work_root::RunDirectory;
+use crate::not_undone::NotUndone;
 
 /// The list of what was made, mirrored in a file.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Ledger {
     }
 
     /// Undoes everything, last first, and reports what could not be undone.
-    pub fn take_down(&mut self) -> Vec<String> {
+    pub fn take_down(&mut self) -> Vec<NotUndone> {
         let mut left = Vec::new();
         let mut problems = Vec::new();
         for (number, resource) in std::mem::take(&mut self.contents.entries).into_iter().rev() {
@@ -126,7 +127,7 @@ mod tests {
             fs::create_dir(path).unwrap();
             ledger.revise(number, directory(DirectoryIdentity::at(path))).unwrap();
         }
-        assert_eq!(ledger.take_down(), Vec::<String>::new());
+        assert_eq!(ledger.take_down(), []);
         assert!(!outer.exists(), "the outer directory can only go after the inner one");
     }
 

@@ -10,6 +10,7 @@ use super::origin::{Origin, Relation};
 use super::resource::Resource;
 use super::undoing::By;
 use super::work_root::{RunDirectory, WorkRoot, WorkRootError};
+use crate::not_undone::NotUndone;
 
 /// A ledger has a few entries of some hundred bytes.
 const MAX_LEDGER_BYTES: u64 = 16 << 20;
@@ -142,14 +143,13 @@ impl Leftover {
     ///
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
-    pub fn clean(&self) -> Result<(), Vec<String>> {
+    pub fn clean(&self) -> Result<(), Vec<NotUndone>> {
         let by = By::Heir { work: &self.directory, sees_its_mounts: self.sees_its_mounts };
         let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
-        let problems: Vec<String> = there.filter_map(|r| r.take_down(by).err()).collect();
+        let problems: Vec<NotUndone> = there.filter_map(|r| r.take_down(by).err()).collect();
         if problems.is_empty() {
-            self.run
-                .remove()
-                .map_err(|e| vec![format!("{} could not be removed: {e}", self.directory.display())])
+            let path = || self.directory.display().to_string();
+            self.run.remove().map_err(|e| vec![NotUndone::WorkDirectory { path: path(), error: (&e).into() }])
         } else {
             Err(problems)
         }
@@ -263,7 +263,7 @@ mod tests {
         let kept = fs::read_to_string(place.join("notes"));
         unmount(&place, UnmountFlags::empty()).unwrap();
         assert_eq!(kept.unwrap(), "another's");
-        assert!(cleaned.unwrap_err()[0].contains("something is mounted at"));
+        assert!(cleaned.unwrap_err()[0].to_string().contains("something is mounted at"));
         bench.found().dead[0].clean().unwrap();
         assert!(!bench.work.exists());
     }

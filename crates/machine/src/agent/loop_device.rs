@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::private::random_digits;
+use crate::not_undone::NotUndone;
 
 // Requests of linux/loop.h.
 const LOOP_SET_FD: u32 = 0x4c00;
@@ -193,7 +194,7 @@ fn attached() -> impl Iterator<Item = (String, String)> {
 ///
 /// # Errors
 /// It cannot be detached, or one that is made of a file of this name cannot be looked at.
-pub(super) fn detach(mark: &str, file: &str) -> Result<(), String> {
+pub(super) fn detach(mark: &str, file: &str) -> Result<(), NotUndone> {
     for (path, backing) in attached() {
         // While it is open here, it cannot be detached and made of another file.
         let found = File::open(&path).and_then(|device| {
@@ -204,7 +205,7 @@ pub(super) fn detach(mark: &str, file: &str) -> Result<(), String> {
             Ok(true) => wait_until_closed(&path, mark),
             Err(e) if is(&e, Errno::NXIO) => {}
             Err(e) if backing == file => {
-                return Err(format!("the loop device {path} could not be detached: {e}"));
+                return Err(NotUndone::LoopDevice { device: path, error: (&e).into() });
             }
             _ => {}
         }

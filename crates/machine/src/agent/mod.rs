@@ -28,6 +28,7 @@ use nestor_stack::{Accelerator, HypervisorKind};
 use crate::connection::lock;
 use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use ledger::Ledger;
@@ -100,7 +101,7 @@ impl Agent {
         self: &Arc<Self>,
         mut reader: impl Read,
         writer: impl Write + Send + 'static,
-    ) -> Vec<String> {
+    ) -> Vec<NotUndone> {
         let writer = Arc::new(Mutex::new(writer));
         let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
         if write_frame(&mut *lock(&writer), &hello).is_ok() {
@@ -119,7 +120,7 @@ impl Agent {
     }
 
     /// Takes everything down and, if nothing is left, removes the work directory. Returns what could not be undone.
-    pub fn finish(&self) -> Vec<String> {
+    pub fn finish(&self) -> Vec<NotUndone> {
         let problems = self.take_down();
         if problems.is_empty() {
             let _ = lock(&self.ledger).directory().remove();
@@ -145,7 +146,7 @@ impl Agent {
     }
 
     /// Takes down everything, last made first, and refuses all further requests.
-    pub fn take_down(&self) -> Vec<String> {
+    pub fn take_down(&self) -> Vec<NotUndone> {
         lock(&self.under_way).closed = true;
         // Requests in flight may still make something, so they are cancelled and waited for.
         let deadline = Instant::now() + CUT_SHORT_LIMIT;

@@ -94,7 +94,7 @@ impl Agent {
     fn take_all_down(&self) -> Obeyed {
         match self.take_down() {
             problems if problems.is_empty() => Ok(Answer::Done),
-            problems => Err(problems.join("; ").into()),
+            problems => Err(Refusal::not_undone(problems)),
         }
     }
 

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::loop_device;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::not_undone::NotUndone;
+use crate::refusal::ProgramEnd;
 use nestor_kernel::mounts::MountIdentity;
 
 /// Something that was made and has to be undone.
@@ -83,7 +85,7 @@ impl Resource {
     ///
     /// # Errors
     /// What still exists and why it could not be removed.
-    pub fn take_down(&self, by: By) -> Result<(), String> {
+    pub fn take_down(&self, by: By) -> Result<(), NotUndone> {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
             Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by),
@@ -111,7 +113,7 @@ fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.starttime == start_ticks && stat.state != 'Z')
 }
 
-fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), String> {
+fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), NotUndone> {
     let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
     if !is_same_live_process(pid, start_ticks) {
         return Ok(());
@@ -129,25 +131,18 @@ fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), Strin
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    Err(format!("{what} (process {pid}) did not end after SIGKILL"))
+    Err(NotUndone::Process { what: what.to_owned(), pid })
 }
 
-fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(), String> {
+fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(), NotUndone> {
+    let at = || target.to_owned();
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         match undoing::of_mount(target, mounted, by) {
             Ok(Verdict::Ours) => {}
             Ok(Verdict::Gone) => return Ok(()),
-            Ok(Verdict::Unknown(why)) => {
-                return Err(format!(
-                    "what is mounted at {target} was left alone: {why}; run `umount {target}` if it is not needed"
-                ));
-            }
-            Err(e) => {
-                return Err(format!(
-                    "what is mounted at {target} was left alone because it cannot be looked at: {e}"
-                ));
-            }
+            Ok(Verdict::Unknown(why)) => return Err(NotUndone::MountLeft { target: at(), why }),
+            Err(e) => return Err(NotUndone::MountUnseen { target: at(), error: (&e).into() }),
         }
         match unmount(target, UnmountFlags::empty()) {
             Ok(()) => {}
@@ -156,12 +151,12 @@ fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(
             Err(rustix::io::Errno::BUSY) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            Err(e) => return Err(format!("{target} could not be unmounted: {e}")),
+            Err(e) => return Err(NotUndone::Mount { target: at(), error: e.into() }),
         }
     }
 }
 
-fn remove_directory(path: &str, made: Option<&DirectoryIdentity>, by: By) -> Result<(), String> {
+fn remove_directory(path: &str, made: Option<&DirectoryIdentity>, by: By) -> Result<(), NotUndone> {
     match undoing::of_directory(path, made, by) {
         Verdict::Ours => {}
         Verdict::Gone => return Ok(()),
@@ -170,20 +165,19 @@ fn remove_directory(path: &str, made: Option<&DirectoryIdentity>, by: By) -> Res
             return Ok(());
         }
         Verdict::Unknown(why) => {
-            return Err(format!(
-                "the empty directory {path} was left alone: {why}; run `rmdir {path}` if it is not needed"
-            ));
+            return Err(NotUndone::DirectoryLeft { path: path.to_owned(), why });
         }
     }
     match fs::remove_dir(path) {
         Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
-            Err(format!("the directory {path} could not be removed: {e}"))
+            Err(NotUndone::Directory { path: path.to_owned(), error: (&e).into() })
         }
         _ => Ok(()),
     }
 }
 
-fn erase_signatures(path: &str) -> Result<(), String> {
+fn erase_signatures(path: &str) -> Result<(), NotUndone> {
+    let of = || path.to_owned();
     match Command::new("wipefs").args(["--all", "--force", "--quiet", "--", path]).output() {
         Ok(output) if output.status.success() => {
             empty_file(path);
@@ -191,13 +185,12 @@ fn erase_signatures(path: &str) -> Result<(), String> {
         }
         // The device was pulled or the file removed: there is nothing to erase.
         _ if !Path::new(path).exists() => Ok(()),
-        Ok(output) => Err(format!(
-            "what was written to {path} could not be erased: {}",
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        )),
-        Err(e) => {
-            Err(format!("what was written to {path} could not be erased, because wipefs does not run: {e}"))
-        }
+        Ok(output) => Err(NotUndone::Signatures {
+            path: of(),
+            ended: ProgramEnd::of(output.status),
+            said: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+        }),
+        Err(e) => Err(NotUndone::SignaturesWithoutWipefs { path: of(), error: (&e).into() }),
     }
 }
 
@@ -212,14 +205,9 @@ fn empty_file(path: &str) {
 }
 
 /// Loop devices that may or may not be the one that was made.
-fn name_loops(device: &str, file: &str) -> Result<(), String> {
+fn name_loops(device: &str, file: &str) -> Result<(), NotUndone> {
     let there = loop_device::named(file).into_iter().find(|found| device.is_empty() || found == device);
-    there.map_or(Ok(()), |found| {
-        Err(format!(
-            "the loop device {found} of {file} was left alone: the ledger does not say which one it is; run `losetup --detach \
-             {found}` if it is not needed"
-        ))
-    })
+    there.map_or(Ok(()), |device| Err(NotUndone::LoopDeviceLeft { device, file: file.to_owned() }))
 }
 
 #[cfg(test)]
@@ -227,6 +215,7 @@ mod tests {
     use std::os::unix::process::CommandExt;
 
     use super::*;
+    use crate::not_undone::WhyLeft;
 
     /// Needs root, as loop devices do.
     #[test]
@@ -256,8 +245,8 @@ mod tests {
         let detached = Command::new("losetup").args(["--detach", &another]).status().unwrap();
         assert_eq!(kept, std::slice::from_ref(&another));
         for (older, marked) in said {
-            let why = older.unwrap_err();
-            assert!(why.contains(&another) && why.contains("was left alone"), "{why}");
+            let (device, file) = (another.clone(), name.clone());
+            assert_eq!(older, Err(NotUndone::LoopDeviceLeft { device, file }));
             assert_eq!(marked, Ok(()));
         }
         assert!(detached.success());
@@ -313,7 +302,7 @@ mod tests {
         let ours = Resource::Mount { target: target.clone(), mounted: Some(other) };
         tmpfs().unwrap();
         let covered = ours.take_down(heir).unwrap_err();
-        assert!(covered.contains("another mount covers"), "{covered}");
+        assert_eq!(covered, NotUndone::MountLeft { target: target.clone(), why: WhyLeft::CoveredMount });
         unmount_now(&target);
         ours.take_down(heir).unwrap();
         assert_eq!(there(), None);
@@ -332,7 +321,8 @@ mod tests {
         let directory = older(serde_json::json!({"directory": {"path": target}}));
         let refused =
             directory.take_down(By::Heir { work: Path::new("/none"), sees_its_mounts: false }).unwrap_err();
-        assert!(refused.contains("was left alone") && refused.contains("`rmdir "), "{refused}");
+        let (path, why) = (target.clone(), WhyLeft::UnknownDirectory);
+        assert_eq!(refused, NotUndone::DirectoryLeft { path, why });
         assert!(folder.path().is_dir());
         if mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None).is_err() {
             return;
@@ -347,7 +337,7 @@ mod tests {
         unmount_now(&target);
         assert!(is_there);
         for refused in said.map(Result::unwrap_err) {
-            assert!(refused.contains(&target) && refused.contains("was left alone"), "{refused}");
+            assert_eq!(refused, NotUndone::MountLeft { target: target.clone(), why: WhyLeft::UnknownMount });
         }
         assert_eq!(mounts[1].take_down(By::Maker), Ok(()), "nothing is mounted there any more");
     }

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::undoing::By;
+use crate::not_undone::{NotUndone, WhyLeft};
 
 /// Where kernel settings are.
 const SETTINGS: [&str; 2] = ["/sys", "/proc/sys"];
@@ -56,7 +57,7 @@ pub(super) fn set_back(
     written: Option<&str>,
     disk: Option<u64>,
     by: By,
-) -> Result<(), String> {
+) -> Result<(), NotUndone> {
     if let By::Heir { work, .. } = by {
         // Writing reports what is not a setting; what cannot be read is not known.
         let found = read(path).ok().filter(|_| real_setting(Path::new(path)).is_ok());
@@ -65,18 +66,17 @@ pub(super) fn set_back(
                 Verdict::SetBack => {}
                 Verdict::Nothing => return Ok(()),
                 Verdict::LeftAlone(why) => {
-                    return Err(format!(
-                        "{path} was left alone; it holds `{found}` and held `{former}` before that run: {why}; write `{former}` \
-                         to it, or remove {} to keep it",
-                        work.display()
-                    ));
+                    let (path, former, work) =
+                        (path.to_owned(), former.to_owned(), work.display().to_string());
+                    return Err(NotUndone::SettingLeft { path, found, former, why, work });
                 }
             }
         }
     }
     match write(path, former) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(format!("{path} could not be set back to `{former}`: {e}"))
+            let (path, former) = (path.to_owned(), former.to_owned());
+            Err(NotUndone::Setting { path, former, error: (&e).into() })
         }
         _ => Ok(()),
     }
@@ -87,17 +87,17 @@ pub(super) fn set_back(
 enum Verdict {
     SetBack,
     Nothing,
-    LeftAlone(&'static str),
+    LeftAlone(WhyLeft),
 }
 
 fn verdict(found: &str, former: &str, written: Option<&str>, is_same_disk: bool) -> Verdict {
     match written {
         _ if found == former => Verdict::Nothing,
-        None => Verdict::LeftAlone("the ledger does not say what that run wrote"),
-        Some(written) if found != written && is_same_disk => Verdict::LeftAlone("it was changed since"),
+        None => Verdict::LeftAlone(WhyLeft::UnknownSetting),
+        Some(written) if found != written && is_same_disk => Verdict::LeftAlone(WhyLeft::ChangedSetting),
         // Another disk, which that run never had.
         Some(written) if found != written => Verdict::Nothing,
-        Some(_) if !is_same_disk => Verdict::LeftAlone("another disk or medium may have that name now"),
+        Some(_) if !is_same_disk => Verdict::LeftAlone(WhyLeft::OtherDisk),
         Some(_) => Verdict::SetBack,
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         let out = "/proc/sys/../self/comm".to_owned();
         for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
             let refused = set_back(&path, "x", None, None, By::Maker);
-            assert!(refused.is_err_and(|e| e.contains("not a kernel setting")), "{path}");
+            assert!(refused.is_err_and(|e| e.to_string().contains("not a kernel setting")), "{path}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "his");
         assert_eq!(set_back("/sys/nothing/here", "1", None, None, By::Maker), Ok(()));
@@ -170,7 +170,7 @@ mod tests {
         write(path, &before).unwrap();
         for left_alone in [changed, of_another, older] {
             let why = left_alone.unwrap_err();
-            assert!(why.contains("was left alone; it holds `68` and held `72`"), "{why}");
+            assert!(why.to_string().contains("was left alone; it holds `68` and held `72`"), "{why}");
         }
         assert_eq!((kept.as_str(), own, after.as_str()), ("68", Ok(()), "72"));
     }

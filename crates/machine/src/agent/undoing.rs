@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use nestor_kernel::mounts::{self, MountIdentity};
 
+use crate::not_undone::WhyLeft;
+
 /// Who undoes what was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By<'a> {
@@ -31,7 +33,7 @@ pub(super) enum Verdict {
     /// It is what was made.
     Ours,
     /// Nothing: its owner is not known, for this reason.
-    Unknown(&'static str),
+    Unknown(WhyLeft),
 }
 
 /// Which directory it is.
@@ -69,9 +71,7 @@ pub(super) fn of_mount(target: &str, noted: Option<&MountIdentity>, by: By) -> i
         Ok::<_, io::Error>(lines.iter().any(|line| *line == noted.line && line.id != found.line.id))
     };
     match (verdict, noted) {
-        (Verdict::Gone, Some(noted)) if is_covered(noted)? => {
-            Ok(Verdict::Unknown("another mount covers the one that was made there"))
-        }
+        (Verdict::Gone, Some(noted)) if is_covered(noted)? => Ok(Verdict::Unknown(WhyLeft::CoveredMount)),
         (verdict, _) => Ok(verdict),
     }
 }
@@ -81,7 +81,7 @@ fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -
         return match by {
             // It died before it could note which mount it had made there. No other program mounts anything in its directory.
             By::Heir { work, sees_its_mounts: true } if found.line.place().starts_with(work) => Verdict::Ours,
-            _ => Verdict::Unknown("the ledger does not say which mount it is"),
+            _ => Verdict::Unknown(WhyLeft::UnknownMount),
         };
     };
     if let (Some(noted), Some(found)) = (noted.unique, found.unique) {
@@ -92,10 +92,7 @@ fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -
         _ if noted.line != found.line => Verdict::Gone,
         By::Maker => Verdict::Ours,
         By::Heir { work, .. } if found.line.place().starts_with(work) => Verdict::Ours,
-        By::Heir { .. } => Verdict::Unknown(
-            "this kernel does not report whether it is the same mount (Linux 6.8 does), and it is outside the run's work \
-             directory",
-        ),
+        By::Heir { .. } => Verdict::Unknown(WhyLeft::UnreportedMount),
     }
 }
 
@@ -118,15 +115,11 @@ fn directory_verdict(
     by: By,
 ) -> Verdict {
     let (Some(noted), Some(found)) = (noted, found) else {
-        return Verdict::Unknown(
-            "the ledger does not say which directory it is, or this directory cannot be looked at",
-        );
+        return Verdict::Unknown(WhyLeft::UnknownDirectory);
     };
     match by {
         _ if noted != found => Verdict::Gone,
-        By::Heir { .. } if noted.birth.is_none() => {
-            Verdict::Unknown("its file system does not record when a directory was made")
-        }
+        By::Heir { .. } if noted.birth.is_none() => Verdict::Unknown(WhyLeft::UnreportedDirectory),
         _ => Verdict::Ours,
     }
 }

@@ -123,7 +123,7 @@ impl QemuMachine {
                 match kept_state {
                     None => machine.wait_for_agent(deadline, limit)?,
                     Some(path) => {
-                        machine.load(path, deadline).map_err(|e| Refusal::new(Cause::NotLoaded, e))?;
+                        machine.load(path, deadline)?;
                     }
                 }
                 Ok(machine)
@@ -167,18 +167,18 @@ impl QemuMachine {
     ) -> Result<(Connection, Qmp), NotUp> {
         if let Some(joining) = joining {
             joining.meet(qemu, &files.agent_socket(), deadline).map_err(|e| match qemu.try_wait() {
-                Ok(Some(status)) => NotUp::Other(ended_at_once(status)),
+                Ok(Some(status)) => NotUp::EndedAtOnce(status),
                 _ => NotUp::NotJoined(e),
             })?;
         }
         let agent = connect_when_there(&files.agent_socket(), qemu, deadline, limit)?;
-        let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
+        let reader = agent.try_clone().map_err(NotUp::NotShared)?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let qmp = Qmp::connect(&files.qmp_socket(), left).map_err(|e| {
             if Instant::now() >= deadline {
-                late("QEMU's monitor did not answer", limit)
+                NotUp::Late("QEMU's monitor did not answer", limit)
             } else {
-                format!("QEMU's monitor does not answer: {e}")
+                NotUp::NoMonitor(e)
             }
         })?;
         let connection = match joining {
@@ -197,7 +197,7 @@ impl QemuMachine {
         progress.is_to_be_awaited(executed).then_some(STANDSTILL_LIMIT)
     }
 
-    fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
+    fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), Refusal> {
         let mut progress = Progress::new(limit, self.speed);
         let longer = &mut || self.keeper.as_ref().and_then(|_| self.longer(&mut progress));
         self.connection.await_hello(deadline.saturating_duration_since(Instant::now()), longer).map_err(|e| {
@@ -207,13 +207,13 @@ impl QemuMachine {
             };
             let last_words = self.last_words();
             self.stop();
-            format!("{what}{last_words}")
+            Refusal::new(Cause::NotStarted, format!("{what}{last_words}"))
         })
     }
 
-    fn load(&self, path: &Path, deadline: Instant) -> Result<(), String> {
+    fn load(&self, path: &Path, deadline: Instant) -> Result<(), Refusal> {
         kept_state::load(&mut lock(&self.qmp), path, deadline)
-            .map_err(|e| format!("{e}{}", self.last_words()))
+            .map_err(|e| Refusal::new(Cause::NotLoaded, format!("{e}{}", self.last_words())))
     }
 
     /// If time stops between requests, lets some of it pass, so that the machine reacts to its hardware.
@@ -343,32 +343,41 @@ fn late(what: &str, limit: Duration) -> String {
 }
 
 /// Why a QEMU that was started did not come up.
+#[derive(Debug, thiserror::Error)]
 enum NotUp {
     /// It runs, and waits for us.
+    #[error("{0}; `--on emulated:time=real` does not need it")]
     NotJoined(WhyNotJoined),
-    /// What QEMU itself says belongs to it.
-    Other(String),
-}
-
-impl From<String> for NotUp {
-    fn from(why: String) -> Self {
-        Self::Other(why)
-    }
+    /// Its process has ended.
+    #[error("QEMU ended at once ({0})")]
+    EndedAtOnce(ExitStatus),
+    /// What it has not done in time.
+    #[error("{}", late(.0, *.1))]
+    Late(&'static str, Duration),
+    /// Its agent's socket is there and cannot be used.
+    #[error("the socket {} could not be opened: {source}", path.display())]
+    NotOpened {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The same socket cannot be read and written at once.
+    #[error("the agent's socket could not be shared: {0}")]
+    NotShared(io::Error),
+    /// Its monitor answers something else, or nothing.
+    #[error("QEMU's monitor does not answer: {0}")]
+    NoMonitor(io::Error),
 }
 
 impl NotUp {
     fn explained(&self, qemu_log: &Path) -> Refusal {
         match self {
-            Self::NotJoined(why) => {
-                Refusal::new(why.cause(), format!("{why}; `--on emulated:time=real` does not need it"))
-            }
-            Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")).into(),
+            Self::NotJoined(why) => Refusal::new(why.cause(), self.to_string()),
+            // What QEMU itself says belongs to it.
+            _ => Refusal::new(Cause::NotStarted, format!("{self}{}", tail(qemu_log, "QEMU said"))),
         }
     }
-}
-
-fn ended_at_once(status: ExitStatus) -> String {
-    format!("QEMU ended at once ({status})")
 }
 
 fn connect_when_there(
@@ -376,20 +385,20 @@ fn connect_when_there(
     qemu: &mut Child,
     deadline: Instant,
     limit: Duration,
-) -> Result<UnixStream, String> {
+) -> Result<UnixStream, NotUp> {
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 if let Ok(Some(status)) = qemu.try_wait() {
-                    return Err(ended_at_once(status));
+                    return Err(NotUp::EndedAtOnce(status));
                 }
                 if Instant::now() > deadline {
-                    return Err(late("QEMU did not open its sockets", limit));
+                    return Err(NotUp::Late("QEMU did not open its sockets", limit));
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
-            Err(e) => return Err(format!("the socket {} could not be opened: {e}", socket.display())),
+            Err(source) => return Err(NotUp::NotOpened { path: socket.to_owned(), source }),
         }
     }
 }

@@ -348,6 +348,7 @@ fn cause_of(error: &MachineError) -> FailureCause {
         | Cause::InUse
         | Cause::NoDisk
         | Cause::NoVirtualTime
+        | Cause::NotUndone { .. }
         | Cause::Other => FailureCause::Other,
     }
 }

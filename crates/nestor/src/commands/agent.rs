@@ -37,6 +37,6 @@ pub fn run() -> Result<()> {
     }
     bail!(
         "not everything could be taken down:\n  {}\n  `nestor doctor --clean` tries again",
-        problems.join("\n  ")
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
     )
 }

@@ -86,5 +86,8 @@ fn clean() -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    bail!("not everything could be removed:\n  {}", problems.join("\n  "))
+    bail!(
+        "not everything could be removed:\n  {}",
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
+    )
 }
