@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::histogram_error::HistogramError;
 use crate::latency_bounds::halved_count;
 pub use crate::latency_bounds::{HIGHEST_LATENCY_NS, MOST_LATENCIES, SHORTEST_LATENCY_NS};
 use crate::latency_code::{Bounds, DIGITS, Decoder};
@@ -164,13 +165,13 @@ fn encode(histogram: &Histogram<u64>) -> String {
 }
 
 /// Decodes into a histogram of the usual bounds, so that all can be added to each other.
-fn decode(text: &str) -> Result<Histogram<u64>, String> {
+fn decode(text: &str) -> Result<Histogram<u64>, HistogramError> {
     let mut decoder = Decoder::default();
     let decoded = decoder.decode(text)?;
     let mut histogram = empty();
     for (index, count) in decoded.counts {
         let value = decoded.bounds.value_at(*index).filter(|value| *value < LONGEST_COUNTED_NS);
-        let value = value.ok_or("the histogram has more counts than its bounds allow")?;
+        let value = value.ok_or(HistogramError::BeyondBounds)?;
         histogram.saturating_record_n(value.max(SHORTEST_LATENCY_NS), *count);
     }
     Ok(histogram)

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::{Decompress, FlushDecompress, Status};
 
+use crate::histogram_error::HistogramError;
 use crate::latency_bounds::{HIGHEST_LATENCY_NS, MOST_LATENCIES};
 
 /// Starts a compressed histogram: the V2 cookie with the size of its words.
@@ -21,9 +22,9 @@ pub(crate) const DIGITS: u8 = 3;
 /// [`HIGHEST_LATENCY_NS`].
 pub(crate) const MOST_COUNTS: usize = 32 * 1024;
 /// Bytes that so many counts can take: nine each.
-const MOST_BYTES: usize = HEADER_BYTES + 9 * MOST_COUNTS;
+pub(crate) const MOST_BYTES: usize = HEADER_BYTES + 9 * MOST_COUNTS;
 /// Characters that so many bytes can take where compressing made them no shorter.
-const MOST_TEXT_BYTES: usize = 2 * MOST_BYTES;
+pub(crate) const MOST_TEXT_BYTES: usize = 2 * MOST_BYTES;
 /// Significant digits that any histogram can have.
 const MOST_DIGITS: u32 = 5;
 
@@ -78,13 +79,13 @@ impl Decoder {
     /// Reads a text.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn decode(&mut self, text: &str) -> Result<Decoded<'_>, String> {
+    /// What is wrong with it.
+    pub fn decode(&mut self, text: &str) -> Result<Decoded<'_>, HistogramError> {
         if text.len() > MOST_TEXT_BYTES {
-            return Err(format!("the histogram has {} characters, over {MOST_TEXT_BYTES}", text.len()));
+            return Err(HistogramError::LongText(text.len()));
         }
         self.compressed.clear();
-        BASE64.decode_vec(text, &mut self.compressed).map_err(|e| e.to_string())?;
+        BASE64.decode_vec(text, &mut self.compressed)?;
         let plain = if word(&self.compressed, 0) == Some(PLAIN) {
             &self.compressed
         } else {
@@ -96,7 +97,7 @@ impl Decoder {
         let bounds = bounds_of(plain)?;
         let end = read_counts(body_of(plain, HEADER_BYTES, 4)?, &mut self.counts)?;
         if bounds == Bounds::OURS && end > MOST_COUNTS {
-            return Err(format!("the histogram has {end} counts; its bounds allow {MOST_COUNTS}"));
+            return Err(HistogramError::ManyCounts(end));
         }
         Ok(Decoded { counts: &self.counts, bounds })
     }
@@ -111,16 +112,14 @@ fn long_word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The bytes from `start` on, as many as the word at `length_at` says.
-fn body_of(bytes: &[u8], start: usize, length_at: usize) -> Result<&[u8], String> {
+fn body_of(bytes: &[u8], start: usize, length_at: usize) -> Result<&[u8], HistogramError> {
     let length = word(bytes, length_at).and_then(|length| usize::try_from(length).ok());
-    length
-        .and_then(|length| bytes.get(start..)?.get(..length))
-        .ok_or_else(|| "the histogram is truncated".to_owned())
+    length.and_then(|length| bytes.get(start..)?.get(..length)).ok_or(HistogramError::Truncated)
 }
 
-fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) -> Result<(), String> {
+fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) -> Result<(), HistogramError> {
     if word(compressed, 0) != Some(COMPRESSED) {
-        return Err("it is not a histogram of version 2".to_owned());
+        return Err(HistogramError::OtherVersion);
     }
     let body = body_of(compressed, 8, 4)?;
     plain.clear();
@@ -129,20 +128,19 @@ fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) ->
         let read = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
         let status = inflater
             // Not `Finish`, which takes the room that there is for all that is needed and fails for good without it.
-            .decompress_vec(&body[read.min(body.len())..], plain, FlushDecompress::None)
-            .map_err(|e| e.to_string())?;
+            .decompress_vec(&body[read.min(body.len())..], plain, FlushDecompress::None)?;
         match status {
             Status::StreamEnd => return Ok(()),
-            _ if plain.len() < plain.capacity() => return Err("the histogram is truncated".to_owned()),
+            _ if plain.len() < plain.capacity() => return Err(HistogramError::Truncated),
             _ if plain.len() < MOST_BYTES => plain.reserve(plain.len()),
-            _ => return Err(format!("the histogram has over {MOST_BYTES} bytes")),
+            _ => return Err(HistogramError::ManyBytes),
         }
     }
 }
 
-fn bounds_of(plain: &[u8]) -> Result<Bounds, String> {
+fn bounds_of(plain: &[u8]) -> Result<Bounds, HistogramError> {
     if word(plain, 0) != Some(PLAIN) {
-        return Err("it is not a histogram of version 2".to_owned());
+        return Err(HistogramError::OtherVersion);
     }
     let header = || {
         let bounds = Bounds {
@@ -152,25 +150,21 @@ fn bounds_of(plain: &[u8]) -> Result<Bounds, String> {
         };
         Some((word(plain, 8)?, bounds, f64::from_bits(long_word(plain, 32)?)))
     };
-    let (offset, bounds, factor) = header().ok_or("the histogram is truncated")?;
+    let (offset, bounds, factor) = header().ok_or(HistogramError::Truncated)?;
     // Written so that a factor that is no number is refused.
     if offset != 0 || !(factor == 1.0) {
-        return Err(format!(
-            "a histogram with an offset of {offset} or a factor of {factor} is not supported"
-        ));
+        return Err(HistogramError::Scaled { offset, factor });
     }
     if bounds.digits > MOST_DIGITS || bounds.lowest == 0 || bounds.highest / 2 < bounds.lowest {
-        return Err(format!(
-            "a histogram of {} digits from {} to {} is not possible",
-            bounds.digits, bounds.lowest, bounds.highest
-        ));
+        let Bounds { digits, lowest, highest } = bounds;
+        return Err(HistogramError::Bounds { digits, lowest, highest });
     }
     Ok(bounds)
 }
 
 /// Counts are signed numbers of seven bits a byte, the last of nine bytes whole; a negative one is a run of zeros. Returns
 /// the index after the last.
-fn read_counts(mut bytes: &[u8], counts: &mut Vec<(usize, u64)>) -> Result<usize, String> {
+fn read_counts(mut bytes: &[u8], counts: &mut Vec<(usize, u64)>) -> Result<usize, HistogramError> {
     counts.clear();
     let mut index = 0_usize;
     let mut total = 0_u64;
@@ -181,7 +175,7 @@ fn read_counts(mut bytes: &[u8], counts: &mut Vec<(usize, u64)>) -> Result<usize
             Ok(count) => {
                 total = total.saturating_add(count);
                 if total > MOST_LATENCIES {
-                    return Err(format!("the histogram counts over {MOST_LATENCIES} operations"));
+                    return Err(HistogramError::ManyOperations);
                 }
                 // Not more than bytes, of which there are not more than [`MOST_BYTES`].
                 counts.push((index, count));
@@ -192,7 +186,7 @@ fn read_counts(mut bytes: &[u8], counts: &mut Vec<(usize, u64)>) -> Result<usize
             }
         }
     }
-    if bytes.is_empty() { Ok(index) } else { Err("the histogram ends within a number".to_owned()) }
+    if bytes.is_empty() { Ok(index) } else { Err(HistogramError::TruncatedNumber) }
 }
 
 fn number(bytes: &[u8]) -> Option<(i64, &[u8])> {
@@ -256,9 +250,10 @@ pub(crate) mod tests {
         assert!(bomb.len() < MOST_TEXT_BYTES);
         let mut decoder = Decoder::default();
         let error = decoder.decode(&bomb).unwrap_err();
-        assert!(error.ends_with("over 294952 bytes"), "{error}");
+        assert_eq!(error.to_string(), "the histogram has over 294952 bytes");
         assert!(decoder.plain.capacity() <= 4 * MOST_BYTES, "{}", decoder.plain.capacity());
-        assert!(decoder.decode(&"A".repeat(MOST_TEXT_BYTES + 1)).unwrap_err().ends_with("over 589904"));
+        let longer = decoder.decode(&"A".repeat(MOST_TEXT_BYTES + 1)).unwrap_err();
+        assert!(matches!(longer, HistogramError::LongText(589_905)), "{longer}");
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 //! Merging decodes each one into a histogram of a quarter of a megabyte. Those of a large study are hundreds of thousands,
 //! each of a few hundred counts, so these are added straight from the encoding.
 
+use crate::histogram_error::HistogramError;
 use crate::latency::LatencyHistogram;
 use crate::latency_bounds::{MOST_LATENCIES, halved_count};
 use crate::latency_code::{Bounds, Decoder};
@@ -20,11 +21,11 @@ impl LatencySum {
     /// Adds a histogram from the text it is stored as.
     ///
     /// # Errors
-    /// What is wrong with the text, in words; then nothing of it is added.
-    pub fn add(&mut self, text: &str) -> Result<(), String> {
+    /// What is wrong with the text; then nothing of it is added.
+    pub fn add(&mut self, text: &str) -> Result<(), HistogramError> {
         let decoded = self.decoder.decode(text)?;
         if decoded.bounds != Bounds::OURS {
-            return Err("the histogram does not have the bounds that are written here".to_owned());
+            return Err(HistogramError::OtherBounds);
         }
         // The decoder allows only as many as there are counters.
         let needed = decoded.counts.last().map_or(0, |(index, _)| index.saturating_add(1));

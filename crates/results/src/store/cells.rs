@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nestor_statistics::LatencySummary;
 use nestor_statistics::latency_sum::LatencySum;
+use nestor_statistics::{HistogramError, LatencySummary};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::conditions::conditions;
@@ -131,7 +131,7 @@ impl Store {
         let mut sums: BTreeMap<String, LatencySum> = BTreeMap::new();
         for run in cell.runs.iter().filter(|r| r.rates.is_some() && r.violated.is_none()) {
             let added = self.on(|c| add_run(c, run.number, &mut sums))?;
-            added.map_err(|reason| self.damaged(run.number, &reason))?;
+            added.map_err(|error| self.damaged(run.number, &error.to_string()))?;
         }
         let summary = |(class, sum): (String, LatencySum)| Some((class, sum.finish().summary()?));
         cell.latency = sums.into_iter().filter_map(summary).collect::<BTreeMap<String, LatencySummary>>();
@@ -285,7 +285,7 @@ fn add_run(
     connection: &Connection,
     run: i64,
     sums: &mut BTreeMap<String, LatencySum>,
-) -> rusqlite::Result<Result<(), String>> {
+) -> rusqlite::Result<Result<(), HistogramError>> {
     let mut statement = connection.prepare_cached("SELECT class, histogram FROM latencies WHERE run = ?")?;
     let mut rows = statement.query([run])?;
     while let Some(row) = rows.next()? {
