@@ -306,6 +306,8 @@ fn a_published_study_is_planned_without_measuring() {
     let cells = |text: &str| json(text)["effort"]["most"]["cells"].as_u64().expect("a number");
     let quick = said(&sandbox, &["replicate", "nested-fs", "--plan", "--json", "--store", "r.sqlite"]);
     assert!(cells(&larger) > cells(&quick), "{larger}");
+    let networked = said(&sandbox, &["replicate", "virtual-nas", "--plan", "--json", "--store", "r.sqlite"]);
+    assert_eq!(cells(&networked), 40, "{networked}");
 }
 
 const GUEST: &str = "ext3/kvm:memory=256M:cache=writethrough:sched=mq-deadline";
@@ -388,7 +390,7 @@ fn claims_are_judged_by_what_was_measured_before() {
     assert!(refused(&sandbox, &other).contains("no results of `nested-fs` yet"));
     assert!(
         refused(&sandbox, &["replicate", "nested", "--claims"])
-            .contains("the published studies are: nested-fs, esx-disk")
+            .contains("the published studies are: nested-fs, esx-disk, virtual-nas")
     );
 }
 

@@ -39,6 +39,12 @@ const PUBLISHED: &[Published] = &[
         file: "studies/esx-disk.toml",
         text: include_str!("../../../../studies/esx-disk.toml"),
     },
+    Published {
+        name: "virtual-nas",
+        source: "Hildebrand and others: Revisiting the Storage Stack in Virtualized NAS Environments, WIOV 2011",
+        file: "studies/virtual-nas.toml",
+        text: include_str!("../../../../studies/virtual-nas.toml"),
+    },
 ];
 
 /// Repeats a published study, or judges its claims by what was measured before.

@@ -24,3 +24,4 @@ mod plan;
 mod run_levels;
 mod store;
 mod tracing;
+mod virtual_nas;

@@ -1,0 +1,352 @@
+//! The built-in study of virtual machines on network storage: its claims and figures on a made-up store that has every cell.
+
+use std::collections::BTreeMap;
+
+use nestor_link::Sent;
+use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_trace::rpc::RpcCounts;
+use nestor_trace::{DirectionMetrics, LayerMetrics};
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
+use tempfile::TempDir;
+
+use super::fixture::*;
+use crate::claims::{ClaimResult, figures, judge};
+use crate::network::NetworkRecord;
+use crate::record::{CellRecord, LayerRecord, Measured, Outcome};
+use crate::{Store, Study, StudyRecord, Verdict};
+
+const FILE: &str = include_str!("../../../../studies/virtual-nas.toml");
+const HASH: &str = "0123456789abcdef";
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Nfs,
+    VmNfs,
+    GuestNfs,
+}
+
+/// What is planted: the published numbers, or each comparison of them the other way round.
+#[derive(Clone, Copy, PartialEq)]
+enum Planted {
+    Published,
+    Opposite,
+}
+
+/// What a cell does, by the published tables.
+#[derive(Default)]
+struct Done {
+    classes: Vec<(&'static str, u64, u64)>,
+    per_second: f64,
+    read: Calls,
+    write: Calls,
+    other: Vec<(&'static str, u64)>,
+    blocks_read: u64,
+    blocks_written: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    calls: u64,
+    bytes: u64,
+}
+
+impl Calls {
+    fn of(bytes: f64, of_one: u64) -> Self {
+        Self { calls: bytes as u64 / of_one, bytes: bytes as u64 / of_one * of_one }
+    }
+}
+
+/// A workload as it is asked about here.
+struct Asked<'a>(&'a str);
+
+impl Asked<'_> {
+    fn is(&self, case: &str) -> bool {
+        self.0.starts_with(&format!("wml:{case}"))
+    }
+
+    fn option(&self, name: &str) -> Option<&str> {
+        self.0.split(':').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// Bytes that an operation moves; 2 KiB unless it says.
+    fn is_small(&self) -> bool {
+        self.option("iosize").is_none_or(|size| size == "2k")
+    }
+}
+
+fn create(way: Way, one_directory: bool) -> Done {
+    const FILES: u64 = 10_000;
+    let classes = vec![("createfile", FILES, 0), ("closefile", FILES, 0)];
+    let files = FILES as f64;
+    if way == Way::Nfs {
+        let per_second = if one_directory { 2270.0 } else { 2125.0 };
+        return Done {
+            classes,
+            per_second,
+            other: vec![("CREATE", FILES), ("GETATTR", 5 * FILES)],
+            ..Done::default()
+        };
+    }
+    let (per_second, read, written) =
+        if one_directory { (1408.0, 215.0, 210.0) } else { (7406.0, 258.0, 155.0) };
+    let (read, write) = (Calls::of(read * files, 4096), Calls::of(written * files, 65536));
+    Done { classes, per_second, read, write, ..Done::default() }
+}
+
+fn stat(way: Way, one_directory: bool) -> Done {
+    let per_second = match (way, one_directory) {
+        (Way::Nfs, _) => 2656.0,
+        (_, true) => 8622.0,
+        (_, false) => 12167.0,
+    };
+    let calls = if way == Way::Nfs { 192_000 } else { 0 };
+    let other = vec![("LOOKUP", calls / 2), ("GETATTR", calls / 2)];
+    Done { classes: vec![("statfile", 100_000, 0)], per_second, other, ..Done::default() }
+}
+
+fn write(way: Way, is_small: bool, is_allocated: bool) -> Done {
+    const BYTES: u64 = 64 * MIB;
+    let per_second = match (way, is_small, is_allocated) {
+        (Way::Nfs, _, true) => 92.2,
+        (Way::Nfs, _, false) => 98.3,
+        (Way::VmNfs, false, _) => 46.0,
+        (Way::VmNfs, true, true) => 11.1,
+        (Way::VmNfs, true, false) => 36.3,
+        (Way::GuestNfs, _, true) => 50.0,
+        (Way::GuestNfs, _, false) => 66.2,
+    };
+    let reads_first = way == Way::VmNfs && is_allocated;
+    let read = if reads_first && is_small { BYTES as f64 } else { 0.0 };
+    Done {
+        classes: vec![("write", BYTES / 2048, BYTES)],
+        per_second,
+        read: Calls::of(read, 4096),
+        write: Calls::of(BYTES as f64, 65536),
+        blocks_read: if reads_first { BYTES } else { 0 },
+        blocks_written: if way == Way::VmNfs { 2 * BYTES } else { BYTES },
+        ..Done::default()
+    }
+}
+
+fn read(way: Way, is_small: bool) -> Done {
+    const MB: f64 = 1e6;
+    let (per_second, file, blocks) = match (way, is_small) {
+        (Way::Nfs, true) => (2.5, 1140.0, 5853.0),
+        (Way::Nfs, false) => (50.0, 2804.0, 3769.0),
+        (_, true) => (0.6, 4710.0, 6758.0),
+        (_, false) => (46.5, 2187.0, 3280.0),
+    };
+    Done {
+        classes: vec![("read", 1_000_000, 2048 * 1_000_000)],
+        per_second,
+        read: Calls::of(file * MB, 4096),
+        blocks_read: (blocks * MB) as u64,
+        ..Done::default()
+    }
+}
+
+fn done(way: Way, workload: &str, planted: Planted) -> Done {
+    let asked = Asked(workload);
+    let is_turned = planted == Planted::Opposite;
+    let way = match way {
+        Way::Nfs if is_turned => Way::VmNfs,
+        Way::VmNfs if is_turned => Way::Nfs,
+        Way::GuestNfs if is_turned => Way::VmNfs,
+        way => way,
+    };
+    let one_directory = asked.option("width") == Some("1000000");
+    let is_allocated = (asked.option("allocated") == Some("on")) != is_turned;
+    match () {
+        () if asked.is("create-tree") => create(way, one_directory),
+        () if asked.is("stat-tree") => stat(way, one_directory),
+        () if asked.is("nas-seq-write") => write(way, asked.is_small(), is_allocated),
+        () => read(way, asked.is_small()),
+    }
+}
+
+/// Of operations where nothing is moved.
+fn elapsed_ns(done: &Done, block: u32) -> u64 {
+    let bytes: u64 = done.classes.iter().map(|(_, _, bytes)| bytes).sum();
+    let work = if bytes > 0 { bytes as f64 / 1e6 } else { done.classes[0].1 as f64 };
+    // Blocks differ by a thousandth.
+    (work / done.per_second * 1e9 * (1.0 + 0.001 * f64::from(block))) as u64
+}
+
+fn counts(calls: &[(&str, Calls)]) -> RpcCounts {
+    // The header of a reply to READ.
+    let of_one = |calls: &Calls| {
+        let received = calls.bytes + 128 * calls.calls;
+        serde_json::json!({"calls": calls.calls, "sent_bytes": calls.bytes, "received_bytes": received})
+    };
+    let called = calls.iter().filter(|(_, calls)| calls.calls > 0);
+    let map: serde_json::Map<_, _> =
+        called.map(|(name, calls)| ((*name).to_owned(), of_one(calls))).collect();
+    serde_json::from_value(map.into()).unwrap()
+}
+
+fn network(stack: &Stack, done: &Done) -> NetworkRecord {
+    let is_nfs = |layer: &Layer| matches!(layer.definition(), LayerDefinition::NetworkFileSystem);
+    let position = stack.layers().iter().position(is_nfs).unwrap();
+    let mut calls = vec![("READ", done.read), ("WRITE", done.write)];
+    calls.extend(done.other.iter().map(|&(name, calls)| (name, Calls { calls, bytes: 0 })));
+    let sent = Sent { frames: 10, bytes: 1000, ..Sent::default() };
+    NetworkRecord {
+        layer: stack.layers()[position].label(),
+        position,
+        client: counts(&calls),
+        server: counts(&calls),
+        to_server: sent.clone(),
+        to_client: sent,
+    }
+}
+
+/// The layers as they are recorded: the server's file systems show what they send down.
+fn layers(stack: &Stack, done: &Done) -> Vec<LayerRecord> {
+    let direction = |bytes: u64| DirectionMetrics {
+        queued: bytes / 4096,
+        queued_bytes: bytes,
+        issued: bytes / 4096,
+        issued_bytes: bytes,
+        ..DirectionMetrics::default()
+    };
+    let sent = LayerMetrics {
+        read: direction(done.blocks_read),
+        write: direction(done.blocks_written),
+        ..writes(4096)
+    };
+    let machines = stack.machines();
+    let of_stack = stack.indexed_layers().map(|(index, layer)| {
+        let machine = machines[stack.machine_of(index)].label;
+        let is_file_system = matches!(layer.definition(), LayerDefinition::FileSystem(_));
+        let metrics = is_file_system.then(|| sent.clone());
+        LayerRecord { layer: layer.label(), role: stack.role(index), machine: machine.into(), metrics }
+    });
+    std::iter::once(layer("application", "", "client", None)).chain(of_stack).collect()
+}
+
+fn cell(stack: &str, workload: &str, block: u32, planted: Planted) -> CellRecord {
+    let parsed = Stack::parse(stack).unwrap();
+    let way = match (parsed.is_beside(), parsed.innermost_hypervisor()) {
+        (false, _) => Way::VmNfs,
+        (true, None) => Way::Nfs,
+        (true, Some(_)) => Way::GuestNfs,
+    };
+    let done = done(way, workload, planted);
+    let of_all = measured(4096);
+    let elapsed_ns = elapsed_ns(&done, block);
+    let class = |(name, operations, bytes): &(&str, u64, u64)| {
+        let result = OperationResult { operations: *operations, bytes: *bytes, ..OperationResult::default() };
+        (OperationClass((*name).to_owned()), result)
+    };
+    let load = LoadResult {
+        workload: workload.to_owned(),
+        elapsed_ns,
+        operations: done.classes.iter().map(class).collect::<BTreeMap<_, _>>(),
+        ..of_all.load.clone()
+    };
+    let networks = vec![network(&parsed, &done)];
+    let layers = layers(&parsed, &done);
+    let outcome = Outcome::Measured(Measured { load, layers, networks, ..of_all });
+    CellRecord { workload: workload.into(), outcome, ..record(stack, block, 4096) }
+}
+
+fn judged(scale: &str, planted: Planted) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
+    let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+    for stack in &study.stacks {
+        for workload in &study.workloads {
+            let Some(rule) = study.rule(stack, workload) else { continue };
+            for block in 0..rule.replications {
+                store.insert(&cell(stack, workload, block, planted)).unwrap();
+            }
+        }
+    }
+    let study = StudyRecord {
+        hash: HASH.to_owned(),
+        ground: "emulated".into(),
+        study,
+        sentinels: false,
+        ended_early: None,
+        sessions: Vec::new(),
+    };
+    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+}
+
+fn verdict(results: &[ClaimResult], id: &str) -> Verdict {
+    results.iter().find(|r| r.claim.id == id).unwrap().verdict
+}
+
+/// Rows of what is configured.
+const SET_UP: [&str; 7] = ["H-1", "H-2", "H-3", "H-4", "H-11", "H-18", "H-33"];
+
+/// Rows of what is not recorded or not built.
+const NOT_RUN: [&str; 4] = ["H-15", "H-16", "H-25", "H-29"];
+
+#[test]
+fn the_published_numbers_reproduce_every_row_that_is_measured() {
+    for scale in ["quick", "small", "faithful", "paper"] {
+        let (results, figures) = judged(scale, Planted::Published);
+        let ids: Vec<String> = results.iter().map(|r| r.claim.id.clone()).collect();
+        assert_eq!(ids, (1..=42).map(|n| format!("H-{n}")).collect::<Vec<_>>());
+        let other = |verdict: Verdict| -> Vec<&str> {
+            results.iter().filter(|r| r.verdict == verdict).map(|r| r.claim.id.as_str()).collect()
+        };
+        assert_eq!(other(Verdict::NotTestable), NOT_RUN, "{scale}");
+        let deviates = other(Verdict::Deviates);
+        assert!(deviates.iter().all(|id| SET_UP.contains(id)), "{scale}: {deviates:?}");
+        let said = |r: &ClaimResult| format!("{} {}: {}", r.claim.id, r.verdict.words(), r.reason);
+        let is_expected =
+            |verdict| matches!(verdict, Verdict::Reproduced | Verdict::Deviates | Verdict::NotTestable);
+        let wrong: Vec<String> = results.iter().filter(|r| !is_expected(r.verdict)).map(said).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{scale}");
+        let problems: Vec<&String> = figures.iter().filter_map(|figure| figure.problem.as_ref()).collect();
+        assert_eq!(problems, Vec::<&String>::new(), "{scale}");
+    }
+}
+
+#[test]
+fn the_opposite_contradicts_the_rows_that_compare() {
+    let (results, _) = judged("small", Planted::Opposite);
+    let compare = [
+        "H-6", "H-7", "H-8", "H-9", "H-17", "H-19", "H-20", "H-23", "H-26", "H-27", "H-30", "H-31", "H-32",
+        "H-34", "H-38", "H-39", "H-40", "H-41",
+    ];
+    let said: Vec<String> = compare
+        .into_iter()
+        .filter(|id| verdict(&results, id) != Verdict::Contradicted)
+        .map(|id| format!("{id}: {}", results.iter().find(|r| r.claim.id == id).unwrap().reason))
+        .collect();
+    assert_eq!(said, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_run_says_why() {
+    let (results, _) = judged("quick", Planted::Published);
+    for result in results.iter().filter(|r| !r.verdict.is_tested()) {
+        assert!(result.reason.starts_with("not run: "), "{}: {}", result.claim.id, result.reason);
+    }
+}
+
+#[test]
+fn each_size_keeps_the_file_eight_times_as_large_as_the_memory_of_its_reader() {
+    for (scale, blocks) in [("paper", 3), ("faithful", 3), ("quick", 2), ("small", 3)] {
+        let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
+        assert_eq!(
+            study.parts.iter().map(|part| part.replications).collect::<Vec<_>>(),
+            [blocks; 2],
+            "{scale}"
+        );
+        let memory = |stack: &Stack| {
+            let of_link = || stack.layers().iter().find(|layer| layer.name() == "link")?.size("memory");
+            let guest = stack.innermost_hypervisor().map(|at| stack.layer(at));
+            guest.map_or_else(of_link, |guest| guest.size("memory")).unwrap().get()
+        };
+        for stack in &study.stacks {
+            for workload in study.workloads.iter().filter(|w| w.as_str().starts_with("wml:nas-")) {
+                let file = workload.value().unwrap().data_set().file_bytes;
+                assert_eq!(file, 8 * memory(stack.value().unwrap()), "{scale}: {stack} {workload}");
+            }
+        }
+    }
+}
