@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nestor_disk::log::StampReader;
 use nestor_disk_server::request::{Command, GuestMemory, Parsed, Piece, Segment};
-use nestor_workload::{Ended, Place, StepOutput, SurfacePoint, Target, Workload};
 use nestor_machine::bounds::check_answer;
 use nestor_machine::message::{Answer, Envelope, Request, decode_frame};
 use nestor_statistics::LatencyHistogram;
 use nestor_statistics::latency_sum::LatencySum;
+use nestor_workload::{Ended, Place, StepOutput, SurfacePoint, Target, Workload};
 use vm_memory::{Bytes, GuestAddress};
 
 /// A stored histogram: as text, as the bytes that the text stands for, or as what is compressed in them.

@@ -8,9 +8,9 @@ use nestor_disk::log::{Header, Operation, Record};
 use nestor_trace::decode::Format;
 use nestor_trace::{RequestHeader, RequestWriter};
 
-use nestor_workload::flow_report::FlowReport;
 use nestor_machine::message::{Answer, Command, Envelope, Facts, PROTOCOL, Request};
 use nestor_statistics::LatencyHistogram;
+use nestor_workload::flow_report::FlowReport;
 
 use crate::targets;
 
@@ -211,9 +211,9 @@ fn flow_report() -> Vec<u8> {
 /// A record of two layers.
 #[cfg(feature = "study")]
 fn record() -> Vec<u8> {
-    use nestor_workload::{LoadResult, OperationClass, OperationResult};
     use nestor_results::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
     use nestor_trace::{LayerMetrics, TracePoint};
+    use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
     let mut latency = LatencyHistogram::default();
     latency.record_many_ns(50_000, 1000);

@@ -4,7 +4,6 @@ use std::io::Cursor;
 
 use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
-use nestor_workload::{Profile, Workload};
 use nestor_stack::Stack;
 use nestor_trace::RequestReader;
 use nestor_trace::decode::blkparse::BlkparseReader;
@@ -15,6 +14,7 @@ use nestor_trace::decode::qemu::{LogReader, Signatures, SimpletraceReader};
 use nestor_trace::decode::tracefs::TextReader;
 use nestor_trace::decode::vscsi::read_histograms;
 use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
+use nestor_workload::{Profile, Workload};
 
 use crate::{answers, images, joins};
 
@@ -155,7 +155,7 @@ fn stack(text: &str) {
 /// What reads as a profile also runs as a workload, and reads again as it was written.
 fn profile(text: &str) {
     let Ok(profile) = Profile::parse(text) else { return };
-    assert!(Workload::parse(&profile.workload(profile.file_bytes())).is_ok());
+    assert!(profile.workload(profile.file_bytes()).is_ok());
     assert!(Profile::parse(&profile.to_toml()).is_ok());
 }
 
@@ -168,8 +168,11 @@ fn wml(data: &[u8]) {
     };
     let text = String::from_utf8_lossy(data);
     let source = nestor_flowops::Source { name: "fuzz", text: &text };
-    for how in [nestor_flowops::Scale::Factor(1.0), nestor_flowops::Scale::Tiny, nestor_flowops::Scale::Factor(1e300)]
-    {
+    for how in [
+        nestor_flowops::Scale::Factor(1.0),
+        nestor_flowops::Scale::Tiny,
+        nestor_flowops::Scale::Factor(1e300),
+    ] {
         let scaled = nestor_flowops::scale(&script, how).script;
         let entries = nestor_flowops::file_sets(&scaled)
             .fold(0_u64, |sum, set| sum.saturating_add(set.entries).saturating_add(set.leaf_directories));
@@ -182,21 +185,19 @@ fn wml(data: &[u8]) {
 
 #[cfg(feature = "study")]
 mod study {
-    use nestor_workload::Workload;
-    use nestor_stack::Stack;
     use nestor_results::checks::{Expected, marks, steady_after_s};
-    use nestor_results::{CellRecord, Notation, RunNumbers, StoredRun, Study};
+    use nestor_results::{CellRecord, RunNumbers, StoredRun, Study};
 
     pub fn parse(text: &str) {
-        let _ = Study::parse("fuzz", text, None, &Written);
+        let _ = Study::parse("fuzz", text, None);
     }
 
     /// A stored record, and all that is asked of one.
     pub fn record(text: &str) {
         let Ok(record) = serde_json::from_str::<CellRecord>(text) else { return };
         let Some(measured) = record.measured() else { return };
-        let expected = match (Stack::parse(&record.stack), Workload::parse(&record.workload)) {
-            (Ok(stack), Ok(workload)) => Expected::of(&stack, &workload),
+        let expected = match (record.stack.value(), record.workload.value()) {
+            (Some(stack), Some(workload)) => Expected::of(stack, workload),
             _ => Expected::default(),
         };
         for mark in marks(measured, &record.environment, &expected).iter().chain(&record.marks) {
@@ -205,30 +206,5 @@ mod study {
         let _ = (steady_after_s(measured), measured.load.bytes_per_second(), record.content_id());
         let run = StoredRun { number: 1, id: String::new(), record };
         let _ = RunNumbers::of(&run);
-    }
-
-    struct Written;
-
-    impl Notation for Written {
-        fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
-            let stacks = nestor_stack::parse_all(written).map_err(|e| e.to_string())?;
-            Ok(stacks.iter().map(ToString::to_string).collect())
-        }
-
-        fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
-            let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
-            texts
-                .iter()
-                .map(|t| Workload::parse(t).map(|w| w.to_string()).map_err(|e| e.to_string()))
-                .collect()
-        }
-
-        fn raw_disk(&self, stack: &str) -> String {
-            stack.to_owned()
-        }
-
-        fn native(&self, stack: &str) -> String {
-            stack.to_owned()
-        }
     }
 }
