@@ -225,8 +225,8 @@ fn record() -> Vec<u8> {
         metrics.span_s = 10.0;
         LayerRecord {
             layer: name.to_owned(),
-            role: String::new(),
-            machine: "guest".to_owned(),
+            role: "guest fs".into(),
+            machine: "guest".into(),
             metrics: Some(metrics),
         }
     };
@@ -251,8 +251,8 @@ fn record() -> Vec<u8> {
         remarks: Vec::new(),
     };
     let record = CellRecord {
-        stack: "ext3/kvm/raw/jfs/hdd".to_owned(),
-        workload: "fio:seq-write".to_owned(),
+        stack: "ext3/kvm/raw/jfs/hdd".into(),
+        workload: "fio:seq-write".into(),
         study: None,
         study_hash: None,
         block: 0,
@@ -262,14 +262,17 @@ fn record() -> Vec<u8> {
         untraced_twin: false,
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         cell_s: 12.5,
+        load_s: Some(10.0),
         outcome: Outcome::Measured(Measured {
             load,
             layers: vec![layer("ext3", TracePoint::Blktrace), layer("hdd", TracePoint::DiskLog)],
             host_cpu_busy: 0.5,
-            cpu_busy: vec![("host".to_owned(), 0.5)],
+            cpu_busy: vec![("host".into(), 0.5)],
             images: Vec::new(),
             correlation: None,
             trace_remarks: Vec::new(),
+            path_length: None,
+            networks: Vec::new(),
         }),
         marks: vec![Mark::EmulatedCpu, Mark::Suspended { seconds: 1.0 }],
         environment: Environment::default(),
