@@ -8,6 +8,7 @@
 pub mod advice;
 pub mod evidence;
 mod factors;
+mod levels;
 mod numbers;
 mod observation;
 pub mod paste;
@@ -19,8 +20,9 @@ pub mod text;
 
 pub use advice::{Advice, Confirmation, Recommendation, candidate};
 pub use factors::{
-    DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, machine_with, read_levels,
+    DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, machine_with,
 };
+pub use levels::read_levels;
 pub use observation::Observation;
 pub use plan::{NoPlan, ScreeningPlan, Time, plan};
 pub use price::{FLUSH_PROBE, FlushTrace, Price, PriceKind, Reach, price};

@@ -69,26 +69,11 @@ impl Lab {
             Thing::Remote { thing, remote } => Below::Network(thing, remote),
             other => Below::Disk(Box::new(attachment(stack, layer, spec, &other)?), other),
         };
-        let files = self.files_in(parent)?;
         let on = stack.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.device.attach == Attach::AtStart;
-        let guest_spec =
-            self.guest_spec(stack, (on, relation), spec, &options, files, below.disk().filter(|_| at_start));
+        let disk_at_start = below.disk().filter(|_| at_start);
+        let place = self.boot_guest(progressing, index, spec, (on, relation), disk_at_start)?;
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let place = guest_spec.place;
-        let guest = self.guest(stack, (on, relation), guest_spec, at_start).map_err(|e| match e {
-            BuildError::Machine(source) => failed(source),
-            other => other,
-        })?;
-        let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
-        progressing.machines.insert(on, relation, guest);
-        if is_emulated_instead {
-            let label = progressing.machines[on].label.stored();
-            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
-        }
-        if let Some(available) = options.available {
-            hold_memory(progressing, on, layer, available)?;
-        }
         let (disk, source) = match below {
             Below::Disk(disk, source) => (*disk, source),
             Below::Network(thing, remote) => {
@@ -111,6 +96,40 @@ impl Lab {
         tune(progressing, on, layer, &device)?;
         progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+    }
+
+    /// Boots the machine of a hypervisor layer, or takes the one that stands, with a disk if it must have one from the start.
+    fn boot_guest(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        index: LayerIndex,
+        spec: &HypervisorSpec,
+        (on, relation): (MachineIndex, Relation),
+        disk_at_start: Option<&DiskAttachment>,
+    ) -> Result<MachinePlace, BuildError> {
+        let stack = progressing.stack;
+        let layer = stack.layer(index);
+        let not_one = || BuildError::refused(layer, "it is not a virtual machine");
+        let options = layer.hypervisor().ok_or_else(not_one)?;
+        let files =
+            self.files_in(self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
+        let guest_spec = self.guest_spec(stack, (on, relation), spec, &options, files, disk_at_start);
+        let place = guest_spec.place;
+        let is_new = disk_at_start.is_some();
+        let guest = self.guest(stack, (on, relation), guest_spec, is_new).map_err(|e| match e {
+            BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
+            other => other,
+        })?;
+        let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
+        progressing.machines.insert(on, relation, guest);
+        if is_emulated_instead {
+            let label = progressing.machines[on].label.stored();
+            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
+        }
+        if let Some(available) = options.available {
+            hold_memory(progressing, on, layer, available)?;
+        }
+        Ok(place)
     }
 
     /// Gives a guest its disk, unless it had it from the start; returns the block device in the guest.

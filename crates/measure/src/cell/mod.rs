@@ -22,18 +22,15 @@ use std::time::Instant;
 
 use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, Seed, Top};
 use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
-use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
 use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
 
 use asleep::Clocks;
+use nestor_results::Environment;
 use nestor_results::TraceMode;
 use nestor_results::checks::{self, Expected};
-use nestor_results::path_length::PathLength;
 use nestor_results::record::{CellRecord, Mark, Measured, Outcome};
 use nestor_results::{CellFailure, FailureCause};
-use nestor_results::{Environment, NetworkRecord};
-use network::NetworkWatch;
 use observe::Observation;
 pub use processors::completed_requests;
 pub use sample_pace::SamplePace;
@@ -261,20 +258,17 @@ fn measure_on(
     };
     progress(&step.title);
     let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
-    let networks = request.trace.records().then(|| NetworkWatch::start(lab, built)).transpose()?;
     let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
     let (clocks, began) = (Clocks::now(), Instant::now());
     let output = run_step(machine, &step);
     let load_s = began.elapsed().as_secs_f64();
     let asleep_s = clocks.asleep_s_until(&Clocks::now());
-    let networks = networks.map(|watch| watch.finish(lab, built)).transpose();
     // Also after a failure: recorders must not outlive the cell.
-    let recorded = observation.stop(lab);
+    let recorded = observation.stop(lab, built);
     lab.set_disk_timing(false)?;
     let output = output?;
     let mut load = request.workload.parse_output(&output)?;
     let recorded = recorded?;
-    let networks = networks?.unwrap_or_default();
     let truth = marked.and_then(|file| joined::truth(&recorded, &output, &file));
     if request.trace == TraceMode::Full {
         progress("reading layouts and joining requests");
@@ -287,7 +281,7 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok(Timed { measured: assemble(load, joined, recorded.path_length, networks), load_s, asleep_s })
+    Ok(Timed { measured: assemble(load, joined, recorded), load_s, asleep_s })
 }
 
 /// Waits for a time that the seed decides, so that the periodic work of the kernels meets the workload at another point.
@@ -301,13 +295,8 @@ fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<()
     Ok(())
 }
 
-fn assemble(
-    load: LoadResult,
-    mut joined: joined::Joined,
-    counted: Option<Result<PathLength, WhyNotCounted>>,
-    networks: Vec<NetworkRecord>,
-) -> Measured {
-    let path_length = match counted {
+fn assemble(load: LoadResult, mut joined: joined::Joined, recorded: observe::Recorded) -> Measured {
+    let path_length = match recorded.path_length {
         Some(Err(why_not)) => {
             joined.remarks.push(format!("instructions are not counted: {why_not}"));
             None
@@ -325,7 +314,7 @@ fn assemble(
         correlation: joined.correlation,
         trace_remarks: joined.remarks,
         path_length,
-        networks,
+        networks: recorded.networks,
     }
 }
 

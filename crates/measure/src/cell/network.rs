@@ -40,6 +40,11 @@ struct Counted {
 pub(super) struct NetworkWatch(Vec<Watched>);
 
 impl NetworkWatch {
+    /// Of nothing.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Notes what was counted so far.
     pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Result<Self, CellError> {
         let stack = &built.stack;

@@ -11,17 +11,19 @@ use nestor_processor::{InstructionMarks, WhyNotCounted};
 
 use super::CellError;
 use super::clocks::ClockWatch;
+use super::network::NetworkWatch;
 use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
 use super::trace_problem::TraceProblem;
-use nestor_results::TraceMode;
 use nestor_results::path_length::PathLength;
+use nestor_results::{NetworkRecord, TraceMode};
 
 /// Recorders that run, and processor times when they started.
 pub(super) struct Observation {
     recorders: Vec<Recorder>,
     processors: ProcessorWatch,
     clocks: ClockWatch,
+    networks: NetworkWatch,
     time: HostTime,
     disk_log: bool,
     stamps: bool,
@@ -41,6 +43,8 @@ pub(super) struct Recorded {
     pub cpu_busy: Vec<(MachineName, f64)>,
     /// What they executed, in virtual time; or why that was not counted there.
     pub path_length: Option<Result<PathLength, WhyNotCounted>>,
+    /// What went over networks.
+    pub networks: Vec<NetworkRecord>,
 }
 
 impl Observation {
@@ -56,7 +60,7 @@ impl Observation {
         let stamps = marked && disk_log;
         let mut recorders = Vec::new();
         let started = Self::start_all(lab, built, trace, (disk_log, stamps), &mut recorders);
-        let (processors, clocks) = match started {
+        let (processors, clocks, networks) = match started {
             Ok(started) => started,
             Err(e) => {
                 recorders.iter().for_each(Recorder::abandon);
@@ -67,7 +71,7 @@ impl Observation {
                 return Err(e);
             }
         };
-        Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
+        Ok(Self { recorders, processors, clocks, networks, time: built.time, disk_log, stamps })
     }
 
     fn start_all(
@@ -76,7 +80,7 @@ impl Observation {
         trace: TraceMode,
         (disk_log, stamps): (bool, bool),
         recorders: &mut Vec<Recorder>,
-    ) -> Result<(ProcessorWatch, ClockWatch), CellError> {
+    ) -> Result<(ProcessorWatch, ClockWatch, NetworkWatch), CellError> {
         if trace.records() {
             start_recorders(built, trace, recorders)?;
         }
@@ -88,11 +92,14 @@ impl Observation {
         }
         let clocks =
             if trace == TraceMode::Full { ClockWatch::start(lab, built) } else { ClockWatch::none() };
-        Ok((ProcessorWatch::start(built)?, clocks))
+        let processors = ProcessorWatch::start(built)?;
+        let networks = if trace.records() { NetworkWatch::start(lab, built)? } else { NetworkWatch::none() };
+        Ok((processors, clocks, networks))
     }
 
     /// Stops all recorders at once: each runs in its own machine.
-    pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
+    pub(super) fn stop(self, lab: &Lab, built: &BuiltStack) -> Result<Recorded, CellError> {
+        let networks = self.networks.finish(lab, built);
         let processors = self.processors.finish();
         let marks = (self.time.is_virtual()).then(|| lab.take_instructions());
         let disk = lab.served_disk();
@@ -112,6 +119,7 @@ impl Observation {
             clocks,
             cpu_busy: processors.busy,
             path_length,
+            networks: networks?,
         })
     }
 }
