@@ -41,8 +41,12 @@ impl Lab {
         }
         let relation = Relation::Beside(server);
         if self.machines.parent_across(relation).is_some() {
-            let what = "the machine below it is a guest, which has no interface on the network yet; \
+            let what = "the machine below it is a guest, and a link joins machines that are in no other; \
                         put the link below the virtual machine";
+            return Err(BuildError::refused(layer, what));
+        }
+        if self.place.is_in_virtual_time() && !self.links.is_empty() {
+            let what = "virtual time holds two machines together, not three; use `--on emulated:time=real`";
             return Err(BuildError::refused(layer, what));
         }
         let client = stack.machine_across(index).unwrap_or(server);

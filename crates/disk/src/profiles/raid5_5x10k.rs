@@ -17,6 +17,7 @@ pub const RAID5_5X10K: Profile = Profile {
     remarks: &[
         "the study does not name the disks, the chunk, or a cache of the controller; none is modelled",
         "two writes to one row of chunks do not wait for each other",
+        "what a write reads first counts as its waiting, not as its service, and not on the bus",
     ],
     // One disk's worth is parity.
     capacity_bytes: 4 * (MEMBER_BYTES / CHUNK_BYTES) * CHUNK_BYTES,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::{SharedClock, SharedReading};
 use nestor_lab::{BuiltStack, Lab};
 use nestor_machine::Machine;
-use nestor_stack::{LayerDefinition, MachineIndex, Relation};
+use nestor_stack::{MachineIndex, Relation};
 
 /// Readings at the beginning, outermost first.
 pub(super) struct ClockWatch(Vec<Option<Watched>>);
@@ -32,6 +32,7 @@ impl ClockWatch {
         }
         let mut offsets: BTreeMap<MachineIndex, Option<i64>> = BTreeMap::new();
         let mut watched = Vec::new();
+        let machines = built.stack.machines();
         for (index, place) in built.machines.indexed() {
             // An unknown clock, and the clocks inside its machine, are inferred from requests, as in real time.
             let offset = match built.machines.relation(index) {
@@ -43,10 +44,7 @@ impl ClockWatch {
                 }
                 // Its counter has begun by itself; the link holds both together.
                 Some(Relation::Beside(server)) => {
-                    let link = built.stack.indexed_layers().find_map(|(layer, definition)| {
-                        let is_link = matches!(definition.definition(), LayerDefinition::Link);
-                        (is_link && built.stack.machine_across(layer) == Some(index)).then_some(layer)
-                    });
+                    let link = machines[index].crossing;
                     let ahead_ns = link.and_then(|link| lab.link_statistics(link).ok()?.upper_ahead_ns());
                     let server = offsets.get(&server).copied().flatten();
                     server.and_then(|offset| offset.checked_add(ahead_ns?))

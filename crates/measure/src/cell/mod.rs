@@ -304,6 +304,7 @@ fn assemble(load: LoadResult, mut joined: joined::Joined, recorded: observe::Rec
         Some(Ok(path_length)) => Some(path_length),
         None => None,
     };
+    joined.remarks.extend(recorded.networks.remarks);
     let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
     Measured {
         load,
@@ -314,7 +315,7 @@ fn assemble(load: LoadResult, mut joined: joined::Joined, recorded: observe::Rec
         correlation: joined.correlation,
         trace_remarks: joined.remarks,
         path_length,
-        networks: recorded.networks,
+        networks: recorded.networks.records,
     }
 }
 

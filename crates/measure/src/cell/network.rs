@@ -3,16 +3,13 @@
 
 use std::path::Path;
 
-use nestor_lab::{BuiltStack, Lab};
+use nestor_lab::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 use nestor_link::LinkStatistics;
-use nestor_machine::Machine;
+use nestor_machine::{Machine, MachineError};
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
-use nestor_stack::{LayerDefinition, LayerIndex};
-use nestor_trace::rpc::{RpcCounts, RpcVersion};
-
-use super::CellError;
-use super::trace_problem::TraceProblem;
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
+use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
 
 /// What the kernel's client counts of each mount.
 const CLIENT_COUNTERS: &str = "/proc/self/mountstats";
@@ -20,13 +17,27 @@ const CLIENT_COUNTERS: &str = "/proc/self/mountstats";
 /// What the kernel's server counts.
 const SERVER_COUNTERS: &str = "/proc/net/rpc/nfsd";
 
+/// Why something was not counted. It fails no cell: the workload was measured without it.
+#[derive(Debug, thiserror::Error)]
+enum NotCounted {
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+    #[error("{machine}: {source}")]
+    Counters { machine: MachineLabel, source: RpcError },
+}
+
 /// A network file system of a stack, and what was counted of it until recording began.
 struct Watched {
+    place: Counting,
+    before: Result<Counted, NotCounted>,
+}
+
+/// Where it is counted.
+struct Counting {
     layer: LayerIndex,
     link: LayerIndex,
     version: RpcVersion,
     mount_point: String,
-    before: Counted,
 }
 
 /// What was counted at one moment.
@@ -36,76 +47,77 @@ struct Counted {
     link: LinkStatistics,
 }
 
+/// What went over networks, and what of that could not be counted.
+#[derive(Default)]
+pub(super) struct Networks {
+    pub records: Vec<NetworkRecord>,
+    pub remarks: Vec<String>,
+}
+
 /// The network file systems of a stack.
+#[derive(Default)]
 pub(super) struct NetworkWatch(Vec<Watched>);
 
 impl NetworkWatch {
-    /// Of nothing.
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
-    }
-
     /// Notes what was counted so far.
-    pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Result<Self, CellError> {
-        let stack = &built.stack;
-        let mut watched = Vec::new();
-        for (layer, options) in
-            stack.indexed_layers().filter_map(|(at, layer)| Some((at, layer.network_file_system()?)))
-        {
-            let link = stack
-                .indexed_layers()
-                .find(|(at, below)| *at > layer && matches!(below.definition(), LayerDefinition::Link))
-                .map(|(at, _)| at);
-            let mounted = built.file_systems.iter().find(|file_system| file_system.layer == layer);
-            let (Some(link), Some(mounted)) = (link, mounted) else { continue };
-            let version = match options.version {
-                NfsVersion::V3 => RpcVersion::V3,
-                NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
-            };
-            let mount_point = mounted.mount_point.clone();
-            let before = count(lab, built, (layer, link), &mount_point, version)?;
-            watched.push(Watched { layer, link, version, mount_point, before });
-        }
-        Ok(Self(watched))
+    pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Self {
+        let mounted = built.file_systems.iter().filter_map(|mounted| Counting::of(built, mounted));
+        let watched = mounted.map(|place| Watched { before: place.count(lab, built), place });
+        Self(watched.collect())
     }
 
     /// What was counted since then.
-    pub(super) fn finish(self, lab: &Lab, built: &BuiltStack) -> Result<Vec<NetworkRecord>, CellError> {
-        self.0.into_iter().map(|watched| watched.finish(lab, built)).collect()
+    pub(super) fn finish(self, lab: &Lab, built: &BuiltStack) -> Networks {
+        let mut networks = Networks::default();
+        for Watched { place, before } in self.0 {
+            let layer = built.stack.layer(place.layer).label();
+            match before.and_then(|before| Ok((before, place.count(lab, built)?))) {
+                Ok((before, now)) => networks.records.push(NetworkRecord {
+                    layer,
+                    position: place.layer.position(),
+                    client: now.client.since(&before.client),
+                    server: now.server.since(&before.server),
+                    to_server: now.link.from_upper.since(&before.link.from_upper),
+                    to_client: now.link.from_lower.since(&before.link.from_lower),
+                }),
+                Err(e) => networks.remarks.push(format!("the calls of {layer} were not counted: {e}")),
+            }
+        }
+        networks
     }
 }
 
-impl Watched {
-    fn finish(self, lab: &Lab, built: &BuiltStack) -> Result<NetworkRecord, CellError> {
-        let now = count(lab, built, (self.layer, self.link), &self.mount_point, self.version)?;
-        Ok(NetworkRecord {
-            layer: built.stack.layer(self.layer).label(),
-            position: self.layer.position(),
-            client: now.client.since(&self.before.client),
-            server: now.server.since(&self.before.server),
-            to_server: now.link.from_upper.since(&self.before.link.from_upper),
-            to_client: now.link.from_lower.since(&self.before.link.from_lower),
-        })
+impl Counting {
+    /// Of a file system that is a network's; `None` of a local one.
+    fn of(built: &BuiltStack, mounted: &BuiltFileSystem) -> Option<Self> {
+        let stack = &built.stack;
+        let options = stack.layer(mounted.layer).network_file_system()?;
+        let version = match options.version {
+            NfsVersion::V3 => RpcVersion::V3,
+            NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
+        };
+        let is_below = |(at, layer): &(LayerIndex, &Layer)| {
+            *at > mounted.layer && matches!(layer.definition(), LayerDefinition::Link)
+        };
+        let (link, _) = stack.indexed_layers().find(is_below)?;
+        Some(Self { layer: mounted.layer, link, version, mount_point: mounted.mount_point.clone() })
+    }
+
+    fn count(&self, lab: &Lab, built: &BuiltStack) -> Result<Counted, NotCounted> {
+        let place_of = |layer| &built.machines[built.stack.machine_of(layer)];
+        let failed = |place: &BuiltMachine| {
+            let machine = place.label;
+            move |source| NotCounted::Counters { machine, source }
+        };
+        let (client, server) = (place_of(self.layer), place_of(self.link.below()));
+        let text = read(&client.machine, CLIENT_COUNTERS)?;
+        let of_client = RpcCounts::of_client(&text, Path::new(&self.mount_point)).map_err(failed(client))?;
+        let text = read(&server.machine, SERVER_COUNTERS)?;
+        let of_server = RpcCounts::of_server(&text, self.version).map_err(failed(server))?;
+        Ok(Counted { client: of_client, server: of_server, link: lab.link_statistics(self.link)? })
     }
 }
 
-fn count(
-    lab: &Lab,
-    built: &BuiltStack,
-    (layer, link): (LayerIndex, LayerIndex),
-    mount_point: &str,
-    version: RpcVersion,
-) -> Result<Counted, CellError> {
-    let machine_at = |layer| &built.machines[built.stack.machine_of(layer)].machine;
-    let problem = |source| TraceProblem::Calls { source };
-    let client = RpcCounts::of_client(&read(machine_at(layer), CLIENT_COUNTERS)?, Path::new(mount_point))
-        .map_err(problem)?;
-    let server =
-        RpcCounts::of_server(&read(machine_at(link.below()), SERVER_COUNTERS)?, version).map_err(problem)?;
-    let link = lab.link_statistics(link)?;
-    Ok(Counted { client, server, link })
-}
-
-fn read(machine: &Machine, path: &str) -> Result<String, CellError> {
+fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
     Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
 }

@@ -5,18 +5,18 @@ use std::thread::ScopedJoinHandle;
 
 use nestor_correlate::SharedClock;
 use nestor_lab::{BuiltStack, Lab};
-use nestor_stack::{HostTime, MachineName};
+use nestor_stack::{HostTime, MachineName, Relation};
 
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
 use super::CellError;
 use super::clocks::ClockWatch;
-use super::network::NetworkWatch;
+use super::network::{NetworkWatch, Networks};
 use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
 use super::trace_problem::TraceProblem;
+use nestor_results::TraceMode;
 use nestor_results::path_length::PathLength;
-use nestor_results::{NetworkRecord, TraceMode};
 
 /// Recorders that run, and processor times when they started.
 pub(super) struct Observation {
@@ -44,7 +44,7 @@ pub(super) struct Recorded {
     /// What they executed, in virtual time; or why that was not counted there.
     pub path_length: Option<Result<PathLength, WhyNotCounted>>,
     /// What went over networks.
-    pub networks: Vec<NetworkRecord>,
+    pub networks: Networks,
 }
 
 impl Observation {
@@ -92,9 +92,9 @@ impl Observation {
         }
         let clocks =
             if trace == TraceMode::Full { ClockWatch::start(lab, built) } else { ClockWatch::none() };
-        let processors = ProcessorWatch::start(built)?;
-        let networks = if trace.records() { NetworkWatch::start(lab, built)? } else { NetworkWatch::none() };
-        Ok((processors, clocks, networks))
+        let networks =
+            if trace.records() { NetworkWatch::start(lab, built) } else { NetworkWatch::default() };
+        Ok((ProcessorWatch::start(built)?, clocks, networks))
     }
 
     /// Stops all recorders at once: each runs in its own machine.
@@ -109,7 +109,8 @@ impl Observation {
         stopped.into_iter().collect::<Result<(), _>>()?;
         let clocks = self.clocks.finish();
         let processors = processors?;
-        let has_guests = processors.busy.len() > 1;
+        let is_inside = |index| matches!(built.machines.relation(index), Some(Relation::Inside(_)));
+        let has_guests = built.machines.indexed().any(|(index, _)| is_inside(index));
         let path_length =
             marks.transpose()?.and_then(|marks| path_length(&marks, processors.window?, has_guests));
         Ok(Recorded {
@@ -119,7 +120,7 @@ impl Observation {
             clocks,
             cpu_busy: processors.busy,
             path_length,
-            networks: networks?,
+            networks,
         })
     }
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use nestor_correlate::CorrelateError;
 use nestor_results::FailureCause;
 use nestor_trace::TraceError;
-use nestor_trace::rpc::RpcError;
 
 use super::cause_of_system;
 
@@ -31,8 +30,6 @@ pub(super) enum TraceProblem {
     DiskLog { source: TraceError },
     #[error("the layout of the file system: {source}")]
     Layout { source: io::Error },
-    #[error("{source}")]
-    Calls { source: RpcError },
     #[error("{source}")]
     Requests {
         #[from]

@@ -59,7 +59,7 @@ impl ArrayLayout {
         u64::from(self.members) - u64::from(self.redundancy == Redundancy::Parity)
     }
 
-    /// What the array does for a request.
+    /// What the array does for a request, of at least one sector unless it is a flush.
     pub fn steps(&self, operation: Operation, sector: u64, sectors: u64) -> Vec<Step> {
         match (operation, self.redundancy) {
             (Operation::Flush, _) => {
