@@ -242,8 +242,8 @@ impl TimeKeeper {
 
     /// Waits until neither this machine nor the one that it is joined to executes anything: one stands, and the other does, too, or waits
     /// for it at the link, one delay later. What comes for either then comes at a certain time. At once if one of them has something to
-    /// do, or is gone.
-    pub fn await_rest(&self) {
+    /// do, or is gone. Whether they came to rest before the deadline.
+    pub fn await_rest(&self, deadline: Instant) -> bool {
         loop {
             let resting = self.with(|company, _| {
                 if company.streams.len() == 1
@@ -267,8 +267,8 @@ impl TimeKeeper {
                 // are the machines soon.
                 Some(Some((end, link))) => lock(&link).wake(end).unwrap_or(true),
             };
-            if is_at_rest {
-                return;
+            if is_at_rest || Instant::now() >= deadline {
+                return is_at_rest;
             }
             std::thread::sleep(LOOK);
         }

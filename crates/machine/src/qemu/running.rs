@@ -51,6 +51,10 @@ const PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a machine that has answered every request may take to stop.
 const STAND_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a machine may take to come to rest after the machine at the other end of its link has answered, in real time: it is at most one
+/// delay of the link behind.
+const REST_LIMIT: Duration = Duration::from_secs(60);
+
 /// Lines of the console that a message about a dead machine shows.
 const CONSOLE_LINES: usize = 12;
 
@@ -234,8 +238,10 @@ impl RunningMachine for QemuMachine {
         let mut progress = Progress::new(limit, self.speed);
         let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress));
         // What the caller does next, to a disk for example, is to happen at a certain time of the machine's peer, too.
-        keeper.await_rest();
-        answer
+        if keeper.await_rest(Instant::now() + REST_LIMIT) {
+            return answer;
+        }
+        Err(NoAnswer::Gone("the machine at the other end of its link does not come to rest".to_owned()))
     }
 
     fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {

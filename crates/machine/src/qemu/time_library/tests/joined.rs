@@ -10,6 +10,11 @@ use nestor_link_server::control::{LinkRequest, LinkResponse};
 use super::*;
 use crate::connection::Watch as _;
 
+/// A time that no test comes to.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
+
 /// A machine that a library stops. Its agent's answers have no bytes, so that each happens at once.
 struct Played {
     keeper: TimeKeeper,
@@ -149,7 +154,7 @@ fn while_one_works_the_other_goes_on_whenever_it_stands() {
         machine.await_heard();
         assert!(machine.is_left_alone());
     }
-    upper.keeper.await_rest();
+    assert!(upper.keeper.await_rest(far()));
     assert_eq!(link.asked.try_recv(), Err(TryRecvError::Empty), "whoever stands does not wait at the link");
 }
 
@@ -170,12 +175,12 @@ fn who_waits_at_the_link_is_given_its_request_before_the_other_goes_on() {
 fn rest_is_when_the_link_says_that_the_one_that_runs_waits_there() {
     let (lower, _upper, link) = joined_and_upper_runs();
     std::thread::scope(|scope| {
-        let rests = scope.spawn(|| lower.keeper.await_rest());
+        let rests = scope.spawn(|| lower.keeper.await_rest(far()));
         for waits in [false, false, true] {
             assert_eq!(link.asked.recv().unwrap(), LinkRequest::Wake { end: End::Upper });
             link.answers.send(LinkResponse::Waits { waits }).unwrap();
         }
-        rests.join().unwrap();
+        assert!(rests.join().unwrap());
     });
     assert_eq!(link.asked.try_recv(), Err(TryRecvError::Empty));
 }
@@ -185,7 +190,7 @@ fn rest_is_not_waited_for_where_the_links_server_is_gone() {
     let (lower, _upper, link) = joined_and_upper_runs();
     let PlayedLink { folder: _folder, asked, answers } = link;
     drop(answers);
-    lower.keeper.await_rest();
+    assert!(lower.keeper.await_rest(far()));
     assert_eq!(asked.recv(), Ok(LinkRequest::Wake { end: End::Upper }));
 }
 
@@ -197,7 +202,7 @@ fn who_is_gone_is_not_waited_for() {
     // It dies with a request that it was not given, in the middle of an answer.
     (&upper.agent).write_all(&[0]).unwrap();
     drop(upper);
-    lower.keeper.await_rest();
+    assert!(lower.keeper.await_rest(far()));
     lower.keeper.asked(30);
     assert_eq!(lower.gone_on(), 40);
     lower.say(FromLibrary::Given { read: 40 });
