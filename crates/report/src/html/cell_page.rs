@@ -275,7 +275,7 @@ fn network_words(network: &NetworkView) -> String {
             None => format!("{} {}", row.procedure, units::count(row.calls)),
         })
         .collect();
-    typeset(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link))
+    typeset(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link_words()))
 }
 
 fn path_words(path: &PathView) -> String {

@@ -211,7 +211,7 @@ fn network_table(network: &NetworkView, style: Style) -> Vec<String> {
     table.row(&["total", &per_operation(network.calls_per_operation), &units::count(network.calls)]);
     let mut lines = vec![String::new()];
     lines.extend(table.lines());
-    lines.extend(style.wrapped("  ", 4, &network.link));
+    lines.extend(style.wrapped("  ", 4, &network.link_words()));
     lines
 }
 
