@@ -69,11 +69,6 @@ pub struct Exported {
 }
 
 impl BuiltFileSystem {
-    /// Whether an image file lies on it.
-    pub fn holds(&self, image: &BuiltImage) -> bool {
-        self.has(image.machine, &image.path)
-    }
-
     /// Whether a path of a machine lies on it.
     fn has(&self, machine: MachineIndex, path: &str) -> bool {
         self.machine == machine

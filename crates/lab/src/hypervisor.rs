@@ -72,7 +72,7 @@ impl Lab {
         let on = stack.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.device.attach == Attach::AtStart;
         let disk_at_start = below.disk().filter(|_| at_start);
-        let place = self.boot_guest(progressing, index, spec, (on, relation), disk_at_start)?;
+        let place = self.boot_guest(progressing, index, (spec, &options), (on, relation), disk_at_start)?;
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let (disk, source) = match below {
             Below::Disk(disk, source) => (*disk, source),
@@ -103,17 +103,15 @@ impl Lab {
         &mut self,
         progressing: &mut Progressing<'_>,
         index: LayerIndex,
-        spec: &HypervisorSpec,
+        (spec, options): (&HypervisorSpec, &HypervisorOptions<'_>),
         (on, relation): (MachineIndex, Relation),
         disk_at_start: Option<&DiskAttachment>,
     ) -> Result<MachinePlace, BuildError> {
         let stack = progressing.stack;
         let layer = stack.layer(index);
-        let not_one = || BuildError::refused(layer, "it is not a virtual machine");
-        let options = layer.hypervisor().ok_or_else(not_one)?;
         let files =
             self.files_in(self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
-        let guest_spec = self.guest_spec(stack, (on, relation), spec, &options, files, disk_at_start);
+        let guest_spec = self.guest_spec(stack, (on, relation), spec, options, files, disk_at_start);
         let place = guest_spec.place;
         let is_new = disk_at_start.is_some();
         let guest = self.guest(stack, (on, relation), guest_spec, is_new).map_err(|e| match e {

@@ -98,12 +98,8 @@ impl Shared {
     /// Whether an end's machine waits for the other, which stands, or they are not joined. It is about to be given something to do.
     pub fn wake(&self, end: End) -> bool {
         let mut link = self.lock();
-        if !link.is_whole() {
-            return true;
-        }
-        let arrives_ns = link.ports[end.other().index()].next_arrival_ns();
-        match &mut link.time {
-            Time::Together(together) => together.wake(end, together.bound_ns(end, arrives_ns)),
+        match (link.bound_ns(end), &mut link.time) {
+            (Some(bound_ns), Time::Together(together)) => together.wake(end, bound_ns),
             _ => true,
         }
     }

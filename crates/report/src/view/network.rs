@@ -18,20 +18,9 @@ pub struct NetworkView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_per_operation: Option<f64>,
     /// What the link carried to the server.
-    pub to_server: Carried,
+    pub to_server: Sent,
     /// What it carried to the client.
-    pub to_client: Carried,
-}
-
-/// What a link carried in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Carried {
-    /// Frames.
-    pub frames: u64,
-    /// Their bytes, without preamble, check sequence and gap.
-    pub bytes: u64,
-    /// Of the frames, those that were lost on the wire.
-    pub lost: u64,
+    pub to_client: Sent,
 }
 
 /// The calls of one procedure.
@@ -83,28 +72,22 @@ impl NetworkView {
             procedures,
             calls,
             calls_per_operation: per_operation(calls),
-            to_server: Carried::of(&network.to_server),
-            to_client: Carried::of(&network.to_client),
+            to_server: network.to_server.clone(),
+            to_client: network.to_client.clone(),
         }
-    }
-}
-
-impl Carried {
-    fn of(sent: &Sent) -> Self {
-        Self { frames: sent.frames, bytes: sent.bytes, lost: sent.lost }
     }
 }
 
 impl NetworkView {
     /// `link: 5 120 frames and 5.1 MiB to the server, 3 100 frames and 300 KiB to the client`.
     pub fn link_words(&self) -> String {
-        let ways = [("server", &self.to_server), ("client", &self.to_client)].map(|(end, carried)| {
-            let lost = match carried.lost {
+        let ways = [("server", &self.to_server), ("client", &self.to_client)].map(|(end, sent)| {
+            let lost = match sent.lost {
                 0 => String::new(),
                 lost => format!(" ({} lost)", units::count(lost)),
             };
-            let frames = units::count(carried.frames);
-            format!("{frames} frames and {}{lost} to the {end}", units::bytes(carried.bytes))
+            let frames = units::count(sent.frames);
+            format!("{frames} frames and {}{lost} to the {end}", units::bytes(sent.bytes))
         });
         format!("link: {}", ways.join(", "))
     }
