@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, ReadySign};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
 
@@ -15,7 +15,7 @@ use crate::{BuildError, Lab};
 const THREADS: &str = "8";
 
 /// The port at which `rpc.mountd` answers clients of version 3, which otherwise ask a port mapper.
-const MOUNT_PORT: &str = "20048";
+const MOUNT_PORT: u16 = 20048;
 
 /// The kernel's name of the file system.
 const KIND: &str = "nfs";
@@ -23,8 +23,8 @@ const KIND: &str = "nfs";
 /// The socket of the port mapper.
 const PORT_MAPPER: &str = "/run/rpcbind.sock";
 
-/// How long the port mapper may take to start, in the machine's own time.
-const PORT_MAPPER_LIMIT: Duration = Duration::from_secs(30);
+/// How long each program of the server may take to start, in the machine's own time.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the kernel's server is controlled.
 const CONTROL: &str = "/proc/fs/nfsd";
@@ -107,10 +107,12 @@ fn export(
     ]))?;
     let _ = server.write_file(&format!("{CONTROL}/v4_end_grace"), b"Y");
     let log = format!("{}/mountd.txt", progressing.machines[remote.server].facts.work_directory);
-    let process =
-        server.start_process(Command::new(["rpc.mountd", "--foreground", "--port", MOUNT_PORT]), &log)?;
+    let process = server.start_process(
+        Command::new(["rpc.mountd", "--foreground", "--port", &MOUNT_PORT.to_string()]),
+        &log,
+    )?;
     progressing.note_undo(remote.server, UndoStep::EndProcess(process));
-    Ok(())
+    server.await_ready(process, ReadySign::Port(MOUNT_PORT), START_LIMIT)
 }
 
 /// The kernel's server says its ports of version 3 to a port mapper, and does not start without one.
@@ -123,7 +125,7 @@ fn start_port_mapper(
     let log = format!("{}/rpcbind.txt", progressing.machines[remote.server].facts.work_directory);
     let process = server.start_process(Command::new(["rpcbind", "-f"]), &log)?;
     progressing.note_undo(remote.server, UndoStep::EndProcess(process));
-    server.await_file(process, PORT_MAPPER, PORT_MAPPER_LIMIT)
+    server.await_ready(process, ReadySign::Socket(PORT_MAPPER.to_owned()), START_LIMIT)
 }
 
 /// The options of the kernel's client, which are those of `nfs(5)` and the addresses that `mount.nfs` would add. Without a port mapper and

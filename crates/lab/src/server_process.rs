@@ -1,8 +1,8 @@
 //! The process of a server of modelled devices on the ground, in a directory of its own with its control socket and its log.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
+use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign, Refusal};
 
 /// How long a server may take to listen, in the ground's own time.
 const SERVER_LIMIT: Duration = Duration::from_secs(30);
@@ -52,7 +52,8 @@ impl ServerProcess {
         let log = format!("{directory}/log.txt");
         let process = ground.start_process(Command::new(argv), &log)?;
         let server = Self { ground: ground.clone(), device, process, directory };
-        match server.wait_until_listening() {
+        let sign = ReadySign::Socket(server.control_socket());
+        match ground.await_ready(process, sign, SERVER_LIMIT) {
             Ok(()) => Ok(server),
             Err(e) => {
                 let said = ground.read_file(&log).unwrap_or_default();
@@ -85,24 +86,6 @@ impl ServerProcess {
     fn refused(&self, reason: String) -> MachineError {
         let refusal = Refusal::new(Cause::Other, reason);
         MachineError::Refused { machine: self.ground.label().to_owned(), refusal }
-    }
-
-    /// A socket is there a moment before its server listens.
-    fn wait_until_listening(&self) -> Result<(), MachineError> {
-        self.ground.await_file(self.process, &self.control_socket(), SERVER_LIMIT)?;
-        let deadline = Instant::now() + SERVER_LIMIT;
-        loop {
-            match self.control(&["statistics"]) {
-                Ok(_) => return Ok(()),
-                Err(e) if e.machine_is_lost() => return Err(e),
-                // That the program that asks has failed says nothing of the server.
-                Err(e) if Instant::now() >= deadline => {
-                    let device = self.device.command();
-                    return Err(self.refused(format!("the {device} server does not answer: {e}")));
-                }
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        }
     }
 
     /// Ends the server; its directory stays.

@@ -30,7 +30,7 @@ pub use error::{FailedProgram, MachineError};
 pub use facts::LAB_HYPERVISOR;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
-pub use message::{Command, Facts, Finished};
+pub use message::{Command, Facts, Finished, ReadySign};
 pub use not_undone::{NotUndone, SystemError, WhyLeft};
 pub use place::MachinePlace;
 pub use qemu::TraceSwitch;

@@ -13,7 +13,7 @@ use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
-use crate::message::{Answer, Command, Facts, Finished, Request};
+use crate::message::{Answer, Command, Facts, Finished, ReadySign, Request};
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
@@ -171,13 +171,13 @@ impl Machine {
         }
     }
 
-    /// Waits until a started program has made a file.
+    /// Waits until a started program is ready.
     ///
     /// # Errors
-    /// It has ended without, or did not make it in `limit` of the machine's own time.
-    pub fn await_file(&self, process: u32, path: &str, limit: Duration) -> Result<(), MachineError> {
+    /// It has ended before, or was not ready in `limit` of the machine's own time.
+    pub fn await_ready(&self, process: u32, sign: ReadySign, limit: Duration) -> Result<(), MachineError> {
         let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        self.done(Request::AwaitFile { process, path: path.to_owned(), timeout_ms })
+        self.done(Request::AwaitReady { process, sign, timeout_ms })
     }
 
     /// Writes a whole file, with the directories above it.

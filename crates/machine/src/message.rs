@@ -4,6 +4,7 @@
 //! their answer repeats, so several may be in flight at once.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Read, Write};
 
 use nestor_stack::Accelerator;
@@ -19,7 +20,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -106,6 +107,27 @@ impl Finished {
     }
 }
 
+/// What shows that a started program is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadySign {
+    /// It has made a file (absolute path).
+    File(String),
+    /// It takes connections at a Unix socket (absolute path); the file of one is there before, and may be that of an earlier program.
+    Socket(String),
+    /// It takes TCP connections of its own machine at a port.
+    Port(u16),
+}
+
+impl fmt::Display for ReadySign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "made {path}"),
+            Self::Socket(path) => write!(f, "listened at {path}"),
+            Self::Port(port) => write!(f, "listened at TCP port {port}"),
+        }
+    }
+}
+
 /// What an agent can be asked. The same at every level, from the user's machine to the deepest guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
@@ -127,12 +149,12 @@ pub enum Request {
         /// Milliseconds it gets to end by itself.
         grace_ms: u64,
     },
-    /// Wait until a started program has made a file. Refused when it has ended without, or not made it in time.
-    AwaitFile {
+    /// Wait until a started program is ready. Refused when it has ended before, or is not ready in time.
+    AwaitReady {
         /// From [`Answer::Started`].
         process: u32,
-        /// Absolute path.
-        path: String,
+        /// How that is seen.
+        sign: ReadySign,
         /// Milliseconds of this machine's own time.
         timeout_ms: u64,
     },

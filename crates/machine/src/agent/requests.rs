@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command as OsCommand;
 use std::time::{Duration, Instant};
@@ -14,20 +16,28 @@ use super::{Agent, lock, loop_device, media, private, process, random, settings}
 use crate::command_line::shown;
 use crate::disks;
 use crate::facts;
-use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
+use crate::message::{Answer, Command, MAX_FRAME_BYTES, ReadySign, Request};
 use crate::refusal::{Cause, FileKind, ProgramEnd, Refusal};
 use crate::ticks::TickReading;
 use nestor_kernel::mounts::MountIdentity;
 
 pub(super) type Obeyed = Result<Answer, Refusal>;
 
-/// How often it is looked whether a program has made a file.
+/// How often it is looked whether a program is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn mix_random(data: &[u8]) -> Obeyed {
     let data = random::whole(data).ok_or("the seed for random numbers must have 64 bytes")?;
     let what = "the kernel's random number generator could not be seeded, which needs root";
     random::mix(data).map(|()| Answer::Done).map_err(|e| Refusal::of_io(what, &e))
+}
+
+fn is_shown(sign: &ReadySign) -> bool {
+    match sign {
+        ReadySign::File(path) => Path::new(path).exists(),
+        ReadySign::Socket(path) => UnixStream::connect(path).is_ok(),
+        ReadySign::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_ok(),
+    }
 }
 
 fn pause(time: Duration) -> Obeyed {
@@ -47,8 +57,8 @@ impl Agent {
             Request::Run(command) => self.run(&command),
             Request::StartProcess { command, output } => self.start_process(&command, &output),
             Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
-            Request::AwaitFile { process, path, timeout_ms } => {
-                self.await_file(process, Path::new(&path), ms(timeout_ms))
+            Request::AwaitReady { process, sign, timeout_ms } => {
+                self.await_ready(process, &sign, ms(timeout_ms))
             }
             Request::WriteFile { path, contents } => write_file(&path, &contents),
             Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
@@ -131,29 +141,24 @@ impl Agent {
         Ok(Answer::Finished(finished))
     }
 
-    fn await_file(&self, pid: u32, path: &Path, limit: Duration) -> Obeyed {
+    fn await_ready(&self, pid: u32, sign: &ReadySign, limit: Duration) -> Obeyed {
         let deadline = Instant::now() + limit;
         loop {
             let ended = match lock(&self.processes).get_mut(&pid) {
                 Some((_, child)) => child.try_wait().ok().flatten(),
                 None => return Err(format!("process {pid} was not started by nestor").into()),
             };
-            // Looked for after the program: one that has ended makes no more files.
-            if path.exists() {
+            // Looked for after the program: one that has ended shows nothing more.
+            if is_shown(sign) {
                 return Ok(Answer::Done);
             }
             if let Some(status) = ended {
                 let (program, ended) = (format!("process {pid}"), ProgramEnd::of(status));
-                let message = format!("{program} {ended} and has not made {}", path.display());
+                let message = format!("{program} {ended} and has not {sign}");
                 return Err(Refusal::new(Cause::ProgramFailed { program, ended }, message));
             }
             if Instant::now() >= deadline {
-                return Err(format!(
-                    "process {pid} has not made {} within {} s",
-                    path.display(),
-                    limit.as_secs()
-                )
-                .into());
+                return Err(format!("process {pid} has not {sign} within {} s", limit.as_secs()).into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -363,6 +368,9 @@ fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {
 mod tests {
     use nestor_stack::MachineIndex;
 
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
     use crate::place::MachinePlace;
 
@@ -378,20 +386,40 @@ mod tests {
     fn a_file_is_awaited_until_its_program_has_made_it_or_ended_without() {
         let root = tempfile::tempdir().unwrap();
         let agent = Agent::new(&root.path().join("work")).unwrap();
-        let file = root.path().join("ready");
+        let path = root.path().join("ready");
+        let file = ReadySign::File(path.display().to_string());
         let long = Duration::from_secs(600);
-        let maker = started(&agent, &format!("touch '{}'; sleep 600", file.display()), root.path());
-        assert!(matches!(agent.await_file(maker, &file, long), Ok(Answer::Done)));
+        let maker = started(&agent, &format!("touch '{}'; sleep 600", path.display()), root.path());
+        assert!(matches!(agent.await_ready(maker, &file, long), Ok(Answer::Done)));
 
-        let none = root.path().join("none");
+        let none = ReadySign::File(root.path().join("none").display().to_string());
         let ended = started(&agent, "exit 3", root.path());
-        let refusal = agent.await_file(ended, &none, long).unwrap_err();
+        let refusal = agent.await_ready(ended, &none, long).unwrap_err();
         assert!(
             matches!(refusal.cause, Cause::ProgramFailed { ended: ProgramEnd::Code(3), .. }),
             "{refusal:?}"
         );
-        assert!(agent.await_file(maker, &none, Duration::ZERO).is_err());
-        assert!(agent.await_file(0, &file, long).is_err(), "nobody started process 0");
+        assert!(agent.await_ready(maker, &none, Duration::ZERO).is_err());
+        assert!(agent.await_ready(0, &file, long).is_err(), "nobody started process 0");
+        agent.finish();
+    }
+
+    #[test]
+    fn a_program_is_ready_when_it_takes_connections_not_when_its_socket_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let agent = Agent::new(&root.path().join("work")).unwrap();
+        let sleeper = started(&agent, "sleep 600", root.path());
+        let path = root.path().join("socket");
+        let socket = ReadySign::Socket(path.display().to_string());
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists() && agent.await_ready(sleeper, &socket, Duration::ZERO).is_err());
+        fs::remove_file(&path).unwrap();
+        let _listening = UnixListener::bind(&path).unwrap();
+        assert!(agent.await_ready(sleeper, &socket, Duration::ZERO).is_ok());
+
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = ReadySign::Port(listener.local_addr().unwrap().port());
+        assert!(agent.await_ready(sleeper, &port, Duration::ZERO).is_ok());
         agent.finish();
     }
 

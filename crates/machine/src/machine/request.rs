@@ -22,7 +22,7 @@ pub(super) fn own_limit(request: &Request) -> Duration {
     match request {
         Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
         Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
-        Request::AwaitFile { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
+        Request::AwaitReady { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
             Duration::from_millis(*timeout_ms) + USUAL_LIMIT
         }
         Request::StartMachine(spec) => {
@@ -39,9 +39,9 @@ pub(super) fn describe(request: &Request) -> String {
         Request::Run(command) | Request::StartProcess { command, .. } => shown(&command.argv),
         Request::WriteFile { path, .. }
         | Request::CreateFile { path, .. }
-        | Request::AwaitFile { path, .. }
         | Request::ReadFile { path, .. }
         | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
+        Request::AwaitReady { sign, .. } => format!("{}: {sign}", request_name(request)),
         _ => request_name(request).to_owned(),
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::Run(_) => "run a program",
         Request::StartProcess { .. } => "start a program",
         Request::StopProcess { .. } => "stop a program",
-        Request::AwaitFile { .. } => "wait for a file",
+        Request::AwaitReady { .. } => "wait until a program is ready",
         Request::WriteFile { .. } => "write a file",
         Request::ReadFile { .. } => "read a file",
         Request::MakeDirectory { .. } => "make a directory",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nestor_capture::READY_FILE;
 use nestor_kernel::out_of_memory::OutOfMemory;
 use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
-use nestor_machine::{Command, Machine, hypervisor};
+use nestor_machine::{Command, Machine, ReadySign, hypervisor};
 use nestor_stack::{LayerIndex, MachineIndex};
 use nestor_text::units::bytes;
 
@@ -81,7 +81,7 @@ impl Recorder {
     pub fn wait_until_ready(&self) -> Result<(), CellError> {
         let ready = format!("{}/{READY_FILE}", self.directory);
         self.machine
-            .await_file(self.process, &ready, READY_LIMIT)
+            .await_ready(self.process, ReadySign::File(ready), READY_LIMIT)
             .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed(RecorderFault::DidNotStart) })
     }
 
