@@ -143,7 +143,7 @@ pub enum FlowError {
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("{what} {path}: {reason}{}", remedy(.cause))]
+    #[error("{what} {path}: {reason}{}", .cause.raw_os_error().map_or("", nestor_workload::errno::remedy))]
     Call {
         /// What was tried: `cannot create`.
         what: &'static str,
@@ -228,30 +228,5 @@ impl FlowError {
             _ => None,
         };
         matches!(number, Some(libc::ENOSPC | libc::EDQUOT))
-    }
-}
-
-/// What to do about an error of the system.
-fn remedy(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => {
-            ": the file system is full; make the file sets smaller (--scale, --set) or the file system larger"
-        }
-        Some(libc::EMFILE | libc::ENFILE) => ": raise ulimit -n, or use fewer threads",
-        Some(libc::ENOENT) => ": something else removed it while the workload ran",
-        Some(libc::EINVAL) => {
-            ": direct I/O needs sizes and places that are multiples of the device's block (directio, iosize)"
-        }
-        Some(libc::EROFS) => {
-            ": the file system is mounted read-only, or became so after an error (see dmesg)"
-        }
-        Some(libc::EACCES | libc::EPERM) => ": this user does not have the permission",
-        Some(libc::EFBIG) => {
-            ": files of this size are not allowed here; raise ulimit -f, or make the files \
-                              smaller"
-        }
-        Some(libc::EBUSY) => ": it is in use; unmount it, or name another one",
-        Some(libc::EIO) => ": the device below failed (see dmesg)",
-        _ => "",
     }
 }

@@ -88,7 +88,8 @@ impl Lab {
         let seed = self.seed.lost_frames(index);
         let position = index.position();
         let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
-        let (control, interfaces) = (link.control(), End::BOTH.map(|end| link.interface(end)));
+        let (server, control) = (link.process(), link.control());
+        let interfaces = End::BOTH.map(|end| link.interface(end));
         self.links.push(link);
         let places = ends.map(MachinePlace::Root);
         let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
@@ -102,9 +103,7 @@ impl Lab {
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
             client_interface = bring_up(&machine, &interface.mac, own, options.mtu)?;
         }
-        if is_virtual {
-            ground.join_machines(places[0], places[1], &control)?;
-        }
+        ground.join_machines(places, server, &control)?;
         let mtu = options.mtu;
         Ok(Remote { server: ends[0], server_address, client_address, interface: client_interface, mtu })
     }

@@ -54,6 +54,11 @@ impl ServedLink {
         }
     }
 
+    /// The server's process on the ground.
+    pub(crate) fn process(&self) -> u32 {
+        self.server.process
+    }
+
     /// The control socket.
     pub(crate) fn control(&self) -> String {
         self.server.control_socket()

@@ -31,7 +31,7 @@ impl ServedDevice {
 pub(crate) struct ServerProcess {
     ground: Machine,
     device: ServedDevice,
-    process: u32,
+    pub(crate) process: u32,
     pub(crate) directory: String,
 }
 

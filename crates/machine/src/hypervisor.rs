@@ -168,6 +168,12 @@ pub trait RunningMachine: Send + Sync {
     /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
     fn stop(&self);
 
+    /// Whether it has ended, by itself or because it was stopped.
+    fn has_ended(&self) -> bool;
+
+    /// Ends the requests to it, now and from now on, for a reason: what it needs is gone.
+    fn give_up(&self, reason: &str);
+
     /// How it ended and the last lines of its console, for a message, or nothing while it lives and is silent.
     fn last_words(&self) -> String;
 }

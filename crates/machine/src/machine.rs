@@ -425,14 +425,15 @@ impl Machine {
         self.done(Request::DetachInterface { machine, interface: interface.clone() })
     }
 
-    /// Gives two machines in virtual time, which have the ends of a link, one time. `control` is the control socket of its server.
+    /// Makes two machines, which have the lower and the upper end of a link, belong together: one does not outlive the other or the link's
+    /// server, and in virtual time they have one time. `control` is the control socket of the server, a process of this machine.
     pub fn join_machines(
         &self,
-        lower: MachinePlace,
-        upper: MachinePlace,
+        [lower, upper]: [MachinePlace; 2],
+        server: u32,
         control: &str,
     ) -> Result<(), MachineError> {
-        self.done(Request::JoinMachines { lower, upper, control: control.to_owned() })
+        self.done(Request::JoinMachines { lower, upper, server, control: control.to_owned() })
     }
 
     /// Takes down everything this machine's agent made.

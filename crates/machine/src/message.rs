@@ -301,12 +301,15 @@ pub enum Request {
         /// The interface.
         interface: InterfaceAttachment,
     },
-    /// Give two machines in virtual time, which have the ends of a link, one time: they run and stand together from now on.
+    /// Two machines that have the ends of a link belong together from now on: in virtual time they run and stand together, and when one of
+    /// them or the link's server has ended, requests to the others fail.
     JoinMachines {
         /// The machine at the lower end.
         lower: MachinePlace,
         /// The machine at the upper end.
         upper: MachinePlace,
+        /// The link's server, from [`Answer::Started`].
+        server: u32,
         /// The control socket of the link's server.
         control: String,
     },

@@ -305,7 +305,7 @@ fn a_guest_that_dies_in_the_middle_is_a_failed_run_and_nothing_else() {
     signal(qemu, Signal::KILL);
     let ended = running.end();
     assert!(!ended.succeeded, "{}", ended.stdout);
-    assert!(ended.stdout.contains("the machine `guest` died"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the machine `guest` is lost"), "{}", ended.stdout);
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
     assert_eq!(signatures(&disk), "");
 }

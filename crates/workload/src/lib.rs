@@ -9,6 +9,7 @@
 mod demand;
 pub mod engine;
 pub mod engines;
+pub mod errno;
 mod error;
 pub mod flow_report;
 mod notation;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nestor_stack::Accelerator;
 
 use super::ledger::{Resource, process_start_ticks};
+use super::linked::Linked;
 use super::requests::Obeyed;
 use super::{Agent, Booted, lock};
 use crate::connection::NoAnswer;
@@ -147,17 +148,29 @@ impl Agent {
         })
     }
 
-    /// Gives two machines in virtual time, which have the ends of a link, one time.
-    pub(super) fn join_machines(&self, lower: MachinePlace, upper: MachinePlace, control: &str) -> Obeyed {
-        let machines = [self.machine(lower)?, self.machine(upper)?];
-        let [Some(of_lower), Some(of_upper)] = machines.each_ref().map(|machine| machine.time_keeper())
-        else {
-            let message = format!("the machines `{lower}` and `{upper}` do not both run in virtual time");
-            return Err(Refusal::new(Cause::NotSupported, message));
-        };
-        of_lower.join(of_upper, Path::new(control), Instant::now() + JOIN_LIMIT).map_err(|e| {
-            Refusal::of_io(&format!("the machines `{lower}` and `{upper}` could not be joined"), &e)
-        })?;
+    /// From now on two machines that have the ends of a link belong together, in virtual time with one time.
+    pub(super) fn join_machines(
+        &self,
+        [lower, upper]: [MachinePlace; 2],
+        server: u32,
+        control: &str,
+    ) -> Obeyed {
+        let machines = [(lower, self.machine(lower)?), (upper, self.machine(upper)?)];
+        match machines.each_ref().map(|(_, machine)| machine.time_keeper()) {
+            [Some(of_lower), Some(of_upper)] => {
+                let joined = of_lower.join(of_upper, Path::new(control), Instant::now() + JOIN_LIMIT);
+                joined.map_err(|e| {
+                    Refusal::of_io(&format!("the machines `{lower}` and `{upper}` could not be joined"), &e)
+                })?;
+            }
+            [None, None] => {}
+            _ => {
+                let message =
+                    format!("only one of the machines `{lower}` and `{upper}` runs in virtual time");
+                return Err(Refusal::new(Cause::NotSupported, message));
+            }
+        }
+        Linked::new(&machines, server, Arc::clone(&self.processes)).watch();
         Ok(Answer::Done)
     }
 
@@ -167,7 +180,7 @@ impl Agent {
         machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
             NoAnswer::Gone(reason) => Refusal::new(
                 Cause::MachineLost,
-                format!("the machine `{place}` died: {reason}{}", machine.last_words()),
+                format!("the machine `{place}` is lost: {reason}{}", machine.last_words()),
             ),
             NoAnswer::TimedOut(limit) => Refusal::new(
                 Cause::MachineSilent,

@@ -2,6 +2,7 @@
 
 pub mod ledger;
 mod leftovers;
+mod linked;
 mod loop_device;
 mod machines;
 mod media;
@@ -19,7 +20,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use ledger::Ledger;
+use linked::Programs;
 use process::Spawner;
 pub use work_root::{WorkRoot, WorkRootError, work_root};
 
@@ -41,7 +42,7 @@ pub struct Agent {
     spawner: Spawner,
     ledger: Mutex<Ledger>,
     machines: Mutex<HashMap<MachinePlace, Booted>>,
-    processes: Mutex<HashMap<u32, (u64, Child)>>,
+    processes: Arc<Programs>,
     /// Process groups of programs that run to their end, to be killed if the stream ends first.
     running: Mutex<Vec<u32>>,
     /// Media of the user's that are ours for now; the open files hold their locks.
@@ -87,7 +88,7 @@ impl Agent {
             work_directory,
             spawner: Spawner::new(),
             machines: Mutex::default(),
-            processes: Mutex::default(),
+            processes: Arc::default(),
             running: Mutex::default(),
             claimed: Mutex::default(),
             left: Mutex::default(),

@@ -91,7 +91,9 @@ impl Agent {
             Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),
             Request::AttachInterface { machine, interface } => self.attach_interface(machine, &interface),
             Request::DetachInterface { machine, interface } => self.detach_interface(machine, &interface),
-            Request::JoinMachines { lower, upper, control } => self.join_machines(lower, upper, &control),
+            Request::JoinMachines { lower, upper, server, control } => {
+                self.join_machines([lower, upper], server, &control)
+            }
             Request::Pause { ms: time_ms } => pause(ms(time_ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),

@@ -237,6 +237,9 @@ impl RunningMachine for QemuMachine {
         };
         let mut progress = Progress::new(limit, self.speed);
         let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress));
+        if let Err(NoAnswer::Gone(_)) = answer {
+            return answer;
+        }
         // What the caller does next, to a disk for example, is to happen at a certain time of the machine's peer, too.
         if keeper.await_rest(Instant::now() + REST_LIMIT) {
             return answer;
@@ -298,6 +301,14 @@ impl RunningMachine for QemuMachine {
         let _ = qemu.wait();
         drop(qemu);
         self.connection.close("it was shut down");
+    }
+
+    fn has_ended(&self) -> bool {
+        lock(&self.qemu).try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    fn give_up(&self, reason: &str) {
+        self.connection.close(reason);
     }
 
     fn last_words(&self) -> String {

@@ -8,16 +8,13 @@ use serde::Deserialize;
 use super::super::ended::{exit_code, killed, refused};
 use super::bandwidth_log;
 use crate::engine::{DataSet, StepOutput};
+use crate::errno::remedy;
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationClass, OperationResult};
 
 const PROGRAM: &str = "fio";
 const VERSIONS: &str = "3.33";
-
-/// `errno` of a full file system and of a used-up quota (Linux, `include/uapi/asm-generic/errno-base.h`, `errno.h`).
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
 
 /// The exit code of fio after it was asked to stop by SIGINT or SIGTERM (seen with 3.33).
 const STOPPED_BY_SIGNAL: i32 = 128;
@@ -114,9 +111,12 @@ impl Report {
 
     fn check_errors(&self, code: i32, detail: String) -> Result<(), LoadError> {
         match self.jobs.iter().map(|job| job.error).find(|error| *error != 0) {
-            Some(errno @ (ENOSPC | EDQUOT)) => Err(LoadError::Full { detail: or_errno(detail, errno) }),
+            Some(errno @ (libc::ENOSPC | libc::EDQUOT)) => {
+                Err(LoadError::Full { detail: or_errno(detail, errno) })
+            }
             Some(errno) => {
-                Err(LoadError::OperationFailed { program: PROGRAM, detail: or_errno(detail, errno) })
+                let detail = format!("{}{}", or_errno(detail, errno), remedy(errno));
+                Err(LoadError::OperationFailed { program: PROGRAM, detail })
             }
             None if code != 0 => Err(refused(PROGRAM, code, &detail)),
             None if self.jobs.is_empty() => Err(unreadable("it has no job".to_owned())),

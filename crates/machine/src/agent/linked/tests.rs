@@ -1,0 +1,163 @@
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nestor_processor::InstructionMarks;
+use nestor_stack::{Machines, Relation};
+
+use super::*;
+use crate::connection::NoAnswer;
+use crate::message::{Answer, Request};
+use crate::refusal::Refusal;
+use crate::spec::{DiskAttachment, InterfaceAttachment};
+use crate::virtual_time::TimeKeeper;
+
+/// A machine that is only there, and has perhaps ended.
+#[derive(Default)]
+struct Played {
+    has_ended: AtomicBool,
+    given_up: Mutex<Option<String>>,
+}
+
+impl RunningMachine for Played {
+    fn request(&self, _request: Request, _limit: Duration) -> Result<Answer, NoAnswer> {
+        Err(NoAnswer::Gone("it is played".to_owned()))
+    }
+
+    fn attach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn time_keeper(&self) -> Option<&TimeKeeper> {
+        None
+    }
+
+    fn keep_state(&self, _path: &std::path::Path, _limit: Duration) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn take_instructions(&self) -> InstructionMarks {
+        InstructionMarks { why_not: None, marks: Vec::new() }
+    }
+
+    fn tick_offset(&self) -> Result<i64, Refusal> {
+        Ok(0)
+    }
+
+    fn stop(&self) {}
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    fn give_up(&self, reason: &str) {
+        *lock(&self.given_up) = Some(reason.to_owned());
+    }
+
+    fn last_words(&self) -> String {
+        String::new()
+    }
+}
+
+/// Two machines and a server, which runs until it is killed.
+struct Linkage {
+    host: Arc<Played>,
+    client: Arc<Played>,
+    programs: Arc<Programs>,
+    server: u32,
+}
+
+impl Linkage {
+    fn new() -> Self {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let server = child.id();
+        let programs: Arc<Programs> = Arc::default();
+        lock(&programs).insert(server, (0, child));
+        Self { host: Arc::default(), client: Arc::default(), programs, server }
+    }
+
+    fn linked(&self) -> Linked {
+        let mut indices = Machines::default();
+        let outermost = indices.push(Relation::Outermost, ());
+        let beside = indices.push(Relation::Beside(outermost), ());
+        let machines: Vec<(MachinePlace, Arc<dyn RunningMachine>)> = vec![
+            (MachinePlace::Root(outermost), Arc::clone(&self.host) as Arc<dyn RunningMachine>),
+            (MachinePlace::Root(beside), Arc::clone(&self.client) as Arc<dyn RunningMachine>),
+        ];
+        Linked::new(&machines, self.server, Arc::clone(&self.programs))
+    }
+
+    /// Kills the server, which stays in the list of programs.
+    fn kill_server(&self) {
+        if let Some((_, child)) = lock(&self.programs).get_mut(&self.server) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    fn given_up(&self) -> [Option<String>; 2] {
+        [&self.host, &self.client].map(|machine| lock(&machine.given_up).clone())
+    }
+}
+
+impl Drop for Linkage {
+    fn drop(&mut self) {
+        self.kill_server();
+    }
+}
+
+#[test]
+fn while_all_are_there_nothing_is_given_up() {
+    let linkage = Linkage::new();
+    assert!(!linkage.linked().is_over());
+    assert_eq!(linkage.given_up(), [None, None]);
+}
+
+#[test]
+fn without_the_server_of_the_link_both_machines_are_given_up() {
+    let linkage = Linkage::new();
+    let linked = linkage.linked();
+    linkage.kill_server();
+    assert!(linked.is_over());
+    let reason = Some("the server of its link was ended by signal 9".to_owned());
+    assert_eq!(linkage.given_up(), [reason.clone(), reason]);
+}
+
+#[test]
+fn without_one_machine_the_other_is_given_up() {
+    let linkage = Linkage::new();
+    let linked = linkage.linked();
+    linkage.host.has_ended.store(true, Ordering::Relaxed);
+    assert!(linked.is_over());
+    let [host, client] = linkage.given_up();
+    assert_eq!(host, None, "what it says of itself is said by its own end");
+    assert_eq!(client.unwrap(), "the machine `host` at the other end of its link has ended");
+}
+
+#[test]
+fn what_is_stopped_as_it_should_be_is_no_loss() {
+    let linkage = Linkage::new();
+    let linked = linkage.linked();
+    // As when its program is asked to end: it is in the list no more.
+    let stopped = lock(&linkage.programs).remove(&linkage.server);
+    assert!(linked.is_over());
+    assert_eq!(linkage.given_up(), [None, None]);
+    let (_, mut child) = stopped.unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let linked = Linkage::new().linked();
+    assert!(linked.is_over(), "its machines are not there any more");
+}
