@@ -17,7 +17,7 @@ fn broken_while_it_runs(place: &str, what: &[&str], words: &[&str]) {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let store = sandbox.text("results.sqlite");
-    let stack = "nfs:vers=3/link/ext4/hdd";
+    let stack = "nfs:vers=3/link:memory=512M/ext4/hdd";
     let mut run = sandbox.start(&["run", stack, LOAD, "-n", "1", "--on", place, "--store", &store], &[]);
     wait_for_load(&mut run);
     let pid = run.wait_for_process(what);
