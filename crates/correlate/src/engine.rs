@@ -187,6 +187,7 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
         kind: level.kind(),
         machine: header.machine.as_str().into(),
         requests: survey.requests,
+        misaligned: survey.misaligned,
     }
 }
 

@@ -92,6 +92,7 @@ struct ManifestLevel {
 #[serde(tag = "map", rename_all = "kebab-case")]
 enum ManifestMap {
     Identity,
+    Shifted { shift_bytes: u64 },
     Extents { extents: String },
     Clusters { cluster_bytes: u64 },
 }
@@ -110,6 +111,7 @@ impl ManifestLevel {
         let file = beside(&self.file)?;
         let map = match self.map {
             ManifestMap::Identity => SpaceMap::Identity,
+            ManifestMap::Shifted { shift_bytes } => SpaceMap::Shifted { bytes: shift_bytes },
             ManifestMap::Extents { extents } => SpaceMap::Extents(read_extents(&beside(&extents)?, None)?),
             ManifestMap::Clusters { cluster_bytes } if cluster_bytes.is_power_of_two() => {
                 SpaceMap::Clusters { bytes: cluster_bytes }
@@ -163,6 +165,7 @@ impl Recording {
         for (index, level) in self.levels.iter().enumerate() {
             let map = match &level.map {
                 SpaceMap::Identity => ManifestMap::Identity,
+                SpaceMap::Shifted { bytes } => ManifestMap::Shifted { shift_bytes: *bytes },
                 SpaceMap::Clusters { bytes } => ManifestMap::Clusters { cluster_bytes: *bytes },
                 SpaceMap::Extents(map) => {
                     let extents = format!("extents-{index}.csv");
@@ -285,6 +288,7 @@ mod tests {
                 level(directory, "ext4", SpaceMap::Identity, CacheBetween::NONE),
                 level(directory, "qcow2", SpaceMap::Clusters { bytes: 65_536 }, CacheBetween::WRITE_BACK),
                 level(directory, "xfs", SpaceMap::Extents(extents), unsure),
+                level(directory, "part", SpaceMap::Shifted { bytes: 63 << 9 }, CacheBetween::NONE),
             ],
         }
     }
@@ -348,6 +352,17 @@ mod tests {
               "extents": "extents-2.csv",
               "cached_reads": "possible",
               "cached_writes": "unknown"
+            },
+            {
+              "layer": "part",
+              "kind": "block",
+              "machine": "host",
+              "requests": 0,
+              "file": "part.requests",
+              "map": "shifted",
+              "shift_bytes": 32256,
+              "cached_reads": "never",
+              "cached_writes": "never"
             }
           ]
         }

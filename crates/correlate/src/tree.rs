@@ -54,6 +54,9 @@ pub struct Level {
     pub machine: MachineName,
     /// Requests seen there.
     pub requests: u64,
+    /// Those of them that have the length of whole blocks and begin within one ([`Request::is_misaligned`]); 0 where they were not counted.
+    #[serde(default)]
+    pub misaligned: u64,
 }
 
 /// Where a request came from.

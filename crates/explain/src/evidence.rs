@@ -62,6 +62,26 @@ pub struct Joined {
     pub absorbed: f64,
 }
 
+/// The requests of one level and where they begin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placed {
+    /// Kind of the level.
+    pub kind: LevelKind,
+    /// The layer.
+    pub layer: String,
+    /// Its requests.
+    pub requests: f64,
+    /// Those of whole blocks that begin within one.
+    pub misaligned: f64,
+}
+
+impl Placed {
+    /// The misaligned ones as a share of all, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.misaligned / self.requests.max(1.0)
+    }
+}
+
 /// The image files of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImageEvidence {
@@ -102,6 +122,8 @@ pub struct Evidence {
     pub edges: Vec<Edge>,
     /// The joins, topmost first.
     pub joins: Vec<Joined>,
+    /// The levels that were joined, topmost first.
+    pub levels: Vec<Placed>,
     /// Where the time of the lowest level went.
     pub blame: Blame,
     /// The image files.

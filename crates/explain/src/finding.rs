@@ -21,6 +21,8 @@ pub enum MechanismName {
     HostAmplification,
     /// Each commit of the guest's journal makes the host's file system commit its own.
     JournalOfJournal,
+    /// Whole blocks that lie across the borders of the blocks below.
+    Misalignment,
     /// Writes of parts of blocks, for which the rest is read first.
     ReadModifyWrite,
     /// Flushes, and what a cache mode really does with them.
@@ -51,6 +53,7 @@ impl MechanismName {
             Self::GuestAmplification => "guest-amplification",
             Self::HostAmplification => "host-amplification",
             Self::JournalOfJournal => "journal-of-journal",
+            Self::Misalignment => "misalignment",
             Self::ReadModifyWrite => "read-modify-write",
             Self::Flushes => "flushes",
             Self::SeeksToLog => "seeks-to-log",

@@ -18,7 +18,7 @@ mod text;
 
 pub use account::{Account, Holder, Line, PartRow};
 pub use case::{Case, Left};
-pub use evidence::{Edge, Evidence, ImageEvidence, Joined, Part, Volume};
+pub use evidence::{Edge, Evidence, ImageEvidence, Joined, Part, Placed, Volume};
 pub use explain::{NAMED_FROM, explain};
 pub use finding::{Explanation, Finding, MechanismName, Number, Proof};
 pub use text::explanation_text;

@@ -113,6 +113,9 @@ fn shows(
         MechanismName::HostAmplification | MechanismName::JournalOfJournal => {
             is_own && node.level > top_block
         }
+        MechanismName::Misalignment => {
+            node.level >= top_block && request.is_misaligned() && !node.children.is_empty()
+        }
         MechanismName::ReadModifyWrite => node.origin == Origin::ReadModifyWrite,
         MechanismName::Flushes => request.operation == Operation::Flush,
         MechanismName::SeeksToLog => request.class == Class::Journal,

@@ -1,10 +1,12 @@
 //! Evidence from the records of runs.
 
-use nestor_correlate::{Blame, Choice, Node, SampledTree};
+use nestor_correlate::{Blame, Choice, Level, Node, SampledTree};
 use nestor_results::{CellRecord, LayerRecord, Mark, Measured};
 use nestor_workload::{Direction, LoadResult};
 
-use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
+use nestor_stack::LayerRole;
+
+use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, Placed, add_spent};
 
 impl Evidence {
     /// What the runs of one cell show together. Runs without numbers are left out; `None` if all are.
@@ -77,6 +79,10 @@ impl Evidence {
 
     fn add_layers(&mut self, layers: &[LayerRecord]) {
         for layer in layers {
+            // A partition passes requests on as they are: those at its lower edge are those at its upper one.
+            if layer.role == LayerRole::Partition {
+                continue;
+            }
             let Some(metrics) = &layer.metrics else { continue };
             let same = |edge: &&mut Edge| {
                 edge.layer == layer.layer && edge.role == layer.role && edge.machine == layer.machine
@@ -100,6 +106,7 @@ impl Evidence {
     fn add_correlation(&mut self, number: i64, measured: &Measured) {
         let Some(correlation) = &measured.correlation else { return };
         add_blame(&mut self.blame, &correlation.blame);
+        self.add_levels(&correlation.levels);
         for (below, join) in correlation.joins_by_level() {
             let Some(level) = correlation.level(below) else { continue };
             let known = self.joins.iter_mut().find(|j| j.kind == level.kind && j.layer == level.layer);
@@ -119,6 +126,22 @@ impl Evidence {
         let around = |root: &Node| SampledTree { choice: Choice::AroundTheMiddle, root: root.clone() };
         let trees = correlation.trees.iter().cloned().chain(correlation.timeline.iter().map(around));
         self.trees.extend(trees.map(|tree| (number, correlation.levels.clone(), tree)));
+    }
+
+    fn add_levels(&mut self, levels: &[Level]) {
+        for level in levels {
+            let same = |placed: &&mut Placed| placed.kind == level.kind && placed.layer == level.layer;
+            let placed = match self.levels.iter_mut().find(same) {
+                Some(placed) => placed,
+                None => {
+                    let (kind, layer) = (level.kind.clone(), level.layer.clone());
+                    self.levels.push(Placed { kind, layer, ..Placed::default() });
+                    self.levels.last_mut().expect("the entry was just inserted")
+                }
+            };
+            placed.requests += level.requests as f64;
+            placed.misaligned += level.misaligned as f64;
+        }
     }
 }
 

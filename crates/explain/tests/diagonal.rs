@@ -2,7 +2,9 @@
 
 use nestor_correlate::{Blame, Cause, Spent, Transition};
 use nestor_explain::mechanisms::MECHANISMS;
-use nestor_explain::{Edge, Evidence, ImageEvidence, MechanismName, Volume, explain, explanation_text};
+use nestor_explain::{
+    Edge, Evidence, ImageEvidence, MechanismName, Placed, Volume, explain, explanation_text,
+};
 use nestor_results::Executor;
 
 const SECOND: u64 = 1_000_000_000;
@@ -23,6 +25,25 @@ fn spend(e: &mut Evidence, of: &str, requests: u64, busy_s: f64) {
 
 fn volume(count: f64) -> Volume {
     Volume { count, bytes: count * 8192.0 }
+}
+
+/// A level whose requests begin where blocks do.
+fn level((kind, layer): (&str, &str)) -> Placed {
+    Placed { kind: kind.into(), layer: layer.to_owned(), requests: 1000.0, misaligned: 0.0 }
+}
+
+/// Reads before the writes of an application that only writes.
+fn read_for_writes(e: &mut Evidence) {
+    let spent = Spent {
+        requests: 2000,
+        reads: 1000,
+        bytes: 2000 * 4096,
+        busy_ns: 19 * SECOND,
+        read_busy_ns: 9 * SECOND,
+        ..Spent::default()
+    };
+    e.blame.causes.insert(cause("file-data>image-data"), spent);
+    e.blame.busy_ns = 19 * SECOND;
 }
 
 /// 1000 random writes of 8 KiB in 10 s, four at once, on a disk that is busy for 9.5 s.
@@ -52,6 +73,7 @@ fn plain() -> Evidence {
             edge("xfs", "host fs", "host"),
             edge("hdd", "disk", "host"),
         ],
+        levels: [("guest block", "ext4"), ("host block", "xfs"), ("medium", "hdd")].map(level).to_vec(),
         blame: Blame::default(),
         image: Some(ImageEvidence { extents: 3.0, ..ImageEvidence::default() }),
         cpu_busy: vec![("host".into(), 0.3), ("guest".into(), 0.2)],
@@ -128,17 +150,11 @@ fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
             spend(&mut here, "journal>image-data", 200, 0.1);
             spend(&mut here, "->journal", 400, 9.0);
         }
-        MechanismName::ReadModifyWrite => {
-            let spent = Spent {
-                requests: 2000,
-                reads: 1000,
-                busy_ns: 19 * SECOND,
-                read_busy_ns: 9 * SECOND,
-                ..Spent::default()
-            };
-            here.blame.causes.insert(cause("file-data>image-data"), spent);
-            here.blame.busy_ns = 19 * SECOND;
+        MechanismName::Misalignment => {
+            read_for_writes(&mut here);
+            here.levels[0].misaligned = 990.0;
         }
+        MechanismName::ReadModifyWrite => read_for_writes(&mut here),
         MechanismName::Flushes => {
             spend(&mut here, "flush>flush", 1000, 6.0);
             spend(&mut here, "file-data>image-data", 1000, 13.0);
@@ -221,6 +237,43 @@ fn what_is_planted_is_named_and_nothing_else() {
         assert_eq!(named, [mechanism], "{}", explanation_text(&explanation));
         assert!(explanation.unexplained_share < 0.2, "{}", explanation_text(&explanation));
     }
+}
+
+fn named(here: &Evidence, before: Option<&Evidence>) -> Vec<MechanismName> {
+    explain(here, before).findings.iter().map(|f| f.mechanism).collect()
+}
+
+#[test]
+fn one_cause_of_reads_for_writes_is_named_once() {
+    let (misaligned, before) = planted(MechanismName::Misalignment);
+    assert_eq!(named(&misaligned, None).first(), Some(&MechanismName::Misalignment));
+    let mut aligned = misaligned.clone();
+    aligned.levels[0].misaligned = 0.0;
+    assert_eq!(named(&aligned, Some(&before)), [MechanismName::ReadModifyWrite], "start=1M");
+    // Both begin within blocks, so that is not what differs.
+    assert_eq!(
+        named(&misaligned, Some(&Evidence { levels: misaligned.levels.clone(), ..before.clone() })),
+        [MechanismName::ReadModifyWrite]
+    );
+    let mut single = aligned;
+    single.levels[0].misaligned = 200.0;
+    assert_eq!(named(&single, Some(&before)), [MechanismName::ReadModifyWrite], "single requests");
+}
+
+#[test]
+fn what_begins_within_a_block_costs_nothing_where_nothing_is_read_or_moved_for_it() {
+    let (mut here, before) = (slow(), plain());
+    spend(&mut here, "file-data>image-data", 1000, 19.5);
+    here.levels[0].misaligned = 1000.0;
+    assert!(!named(&here, Some(&before)).contains(&MechanismName::Misalignment));
+    // Twice as much is moved for each operation.
+    let spent = here.blame.causes.get_mut(&cause("file-data>image-data")).unwrap();
+    (spent.requests, spent.bytes) = (2000, 2 * 8_192_000);
+    assert_eq!(named(&here, Some(&before)).first(), Some(&MechanismName::Misalignment));
+    // At the lowest level there is nothing below that it could touch.
+    here.levels[0].misaligned = 0.0;
+    here.levels[2].misaligned = 1000.0;
+    assert!(!named(&here, Some(&before)).contains(&MechanismName::Misalignment));
 }
 
 /// An operation of so many instructions of the host's kernel.

@@ -13,6 +13,7 @@ use crate::image::build_image;
 use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
 use crate::network_file_system::end_exports;
+use crate::partition::{build_partition, forget_partition};
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::RootMachine;
 use crate::served_disk::{self, ServedDisk};
@@ -60,6 +61,9 @@ impl Lab {
                 (LayerDefinition::Loop, Thing::Image { path, .. }) => {
                     self.load_modules(&progressing.machine(on), &["loop"]);
                     build_loop(progressing, index, on, &path)?
+                }
+                (LayerDefinition::Partition, Thing::Block { device, zeroed }) => {
+                    build_partition(progressing, index, on, &device, zeroed)?
                 }
                 (LayerDefinition::Link, thing) => {
                     self.build_link(progressing, index, Offered { on, thing })?
@@ -118,7 +122,12 @@ impl Lab {
             _ => (self.serve_disk(&machine, layer)?, true),
         };
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        progressing.points.push(BlockPoint {
+            offered_by: index,
+            machine: on,
+            device: device.clone(),
+            begins_at: None,
+        });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 
@@ -207,6 +216,7 @@ impl Lab {
             let result = match step {
                 UndoStep::Unmount(target) => machine.unmount(&target),
                 UndoStep::DetachLoop(device) => machine.detach_loop(&device),
+                UndoStep::ForgetPartition(device) => forget_partition(&machine, &device),
                 UndoStep::DetachDisk(disk) => self.unplug(on, &disk),
                 UndoStep::DetachInterface(interface) => self.disconnect(on, &interface),
                 UndoStep::RemoveInterface(name) => remove_interface(&machine, &name),

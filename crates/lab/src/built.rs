@@ -39,6 +39,9 @@ pub struct BlockPoint {
     pub machine: MachineIndex,
     /// `/dev/…`.
     pub device: String,
+    /// Where it begins in bytes on the device of the layer below, if it is a part of that. Its requests are recorded there: the kernel
+    /// reports them as the whole device's (`blk_partition_remap` in `block/blk-core.c`) and records one of the two at a time.
+    pub begins_at: Option<u64>,
 }
 
 /// A mounted file system of the stack.
@@ -181,6 +184,18 @@ impl BuiltStack {
         self.points.iter().find(|point| point.offered_by == layer)
     }
 
+    /// Where the requests of the block device that a layer offers are recorded, and the byte there at which it begins: a partition's on its
+    /// disk.
+    pub fn recorded_at(&self, layer: LayerIndex) -> Option<(&BlockPoint, u64)> {
+        whole(&self.points, self.point(layer)?)
+    }
+
+    /// The same of the device that a file system is on.
+    pub fn recorded_below(&self, file_system: &BuiltFileSystem) -> Option<(&BlockPoint, u64)> {
+        let on_it = |p: &&BlockPoint| (p.machine, &p.device) == (file_system.machine, &file_system.device);
+        whole(&self.points, self.points.iter().find(on_it)?)
+    }
+
     /// The local file system that has an image's blocks, and what the file is called there. Of a file on a network file system, that is the
     /// server's.
     pub fn local_place_of(&self, image: &BuiltImage) -> Option<(&BuiltFileSystem, String)> {
@@ -224,6 +239,16 @@ impl BuiltStack {
     }
 }
 
+/// The whole device that a block device is, or is a part of, and the byte there at which it begins.
+fn whole<'a>(points: &'a [BlockPoint], mut point: &'a BlockPoint) -> Option<(&'a BlockPoint, u64)> {
+    let mut start = 0_u64;
+    while let Some(begins_at) = point.begins_at {
+        start = start.checked_add(begins_at)?;
+        point = points.iter().find(|other| other.offered_by == point.offered_by.below())?;
+    }
+    Some((point, start))
+}
+
 /// The undo steps, in reverse order, each with its machine. Steps on a machine that has ended count as done.
 pub(crate) struct Undo {
     pub(crate) on: MachineIndex,
@@ -236,6 +261,8 @@ pub(crate) enum UndoStep {
     Unmount(String),
     /// Remove a loop device.
     DetachLoop(String),
+    /// Make the kernel forget the partition of a device.
+    ForgetPartition(String),
     /// Unplug a disk of the machine.
     DetachDisk(Box<DiskAttachment>),
     /// Unplug a network interface of the machine.
@@ -256,4 +283,24 @@ pub(crate) enum UndoStep {
 fn drop_caches(machine: &Machine) -> Result<(), MachineError> {
     machine.run_ok(Command::new(["sync"]).timeout_s(600))?;
     machine.write_file("/proc/sys/vm/drop_caches", b"3")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_of_a_partition_are_recorded_at_its_disk() {
+        let point = |offered_by, begins_at| BlockPoint {
+            offered_by,
+            machine: MachineIndex::OUTERMOST,
+            device: "/dev/vda".to_owned(),
+            begins_at,
+        };
+        let (part, disk) = (LayerIndex::TOP.below(), LayerIndex::TOP.below().below());
+        let points = [point(disk, None), point(part, Some(32_256))];
+        assert_eq!(whole(&points, &points[1]), Some((&points[0], 32_256)));
+        assert_eq!(whole(&points, &points[0]), Some((&points[0], 0)));
+        assert_eq!(whole(&points[1..], &points[1]), None);
+    }
 }

@@ -94,7 +94,12 @@ impl Lab {
             image,
         });
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        progressing.points.push(BlockPoint {
+            offered_by: index,
+            machine: on,
+            device: device.clone(),
+            begins_at: None,
+        });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 

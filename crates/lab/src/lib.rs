@@ -24,6 +24,7 @@ mod medium_class;
 mod memory;
 mod network_file_system;
 mod packages;
+mod partition;
 mod probe_memory;
 mod progressing;
 mod root_machine;

@@ -21,6 +21,11 @@ pub(crate) fn build_loop(
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
     tune(progressing, on, layer, &device)?;
-    progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+    progressing.points.push(BlockPoint {
+        offered_by: index,
+        machine: on,
+        device: device.clone(),
+        begins_at: None,
+    });
     Ok(Offered { on, thing: Thing::Block { device, zeroed: true } })
 }

@@ -37,7 +37,7 @@ fn requests_are_joined_with_those_that_the_marks_tell_of() {
 }
 
 #[test]
-#[ignore = "builds six stacks, about 6 minutes; part of `make test-long`"]
+#[ignore = "builds seven stacks, about 7 minutes; part of `make test-long`"]
 fn through_other_layers_too() {
     if !can_run(false, true) {
         return;
@@ -48,6 +48,8 @@ fn through_other_layers_too() {
         ("kvm/raw:alloc=scattered:size=1G/ext4/hdd", "stamps:mixed:bs=64k:operations=1000", 0.99),
         ("kvm/raw/jfs/ssd-sata", "stamps:mixed:depth=64:operations=4000", 0.99),
         ("kvm/qcow2/xfs/hdd", "stamps:mixed", 0.99),
+        // Places in partitions are others on their disks, in the guest and in the host.
+        ("part:start=63s/kvm/raw/xfs/part:start=63s/hdd", "stamps:mixed", 0.99),
         // What waits in the host's page cache is joined by place and order.
         ("kvm:disk=lsi:cache=writethrough/vmdk/ext4/hdd", "stamps:mixed", 0.99),
         // Neighbouring writes are merged in the host.

@@ -75,6 +75,14 @@ const FAULTS: &[Fault] = &[
         pairs: 1,
     },
     Fault {
+        planted: "misalignment",
+        baseline: "ext2/part/kvm:cache=writeback/raw/xfs/hdd",
+        stack: "ext2/part:start=63s/kvm:cache=writeback/raw/xfs/hdd",
+        // Each block of the guest lies across two pages of the host's cache.
+        workload: "fio:rand-write:size=64M:bs=4k:depth=1:engine=psync:fsync=1:runtime=20s",
+        pairs: 1,
+    },
+    Fault {
         planted: "flushes",
         baseline: "kvm:cache=none/hdd:wcache=on",
         stack: "kvm:cache=writethrough/hdd:wcache=on",

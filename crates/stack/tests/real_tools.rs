@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 
 use nestor_stack::layers::hypervisors::devices::{self, Attach, Controller, Disk};
 use nestor_stack::layers::hypervisors::{CacheMode, HostTarget};
-use nestor_stack::{Bytes, Drawn, Layer, LayerDefinition, MkfsTarget, Stack, Uuid, registry};
+use nestor_stack::{
+    Bytes, Drawn, Layer, LayerDefinition, MkfsTarget, PartitionOptions, Stack, Uuid, registry,
+};
 use serde_json::{Value, json};
 
 /// What mkfs could have drawn.
@@ -363,4 +365,52 @@ fn a_virtual_machine_has_its_options() {
     assert_eq!((options.device.name, options.cpus, options.memory), ("nvme", 2, Bytes::gib(1)));
     assert_eq!((options.tuning.scheduler, options.tuning.readahead), (Some("bfq"), Some(Bytes::kib(128))));
     assert!(stack.layers()[0].hypervisor().is_none());
+}
+
+#[test]
+fn a_partition_begins_where_it_says_and_ends_with_its_disk() {
+    if !is_installed("sfdisk") {
+        return;
+    }
+    let folder = scratch();
+    let path = folder.path().join("disk");
+    let disk = path.to_str().unwrap();
+    // The last one is too large for a DOS table, and has a copy of its own table at its end.
+    for (size, start, label, after) in [
+        (Bytes::mib(64), "1s", "dos", 0),
+        (Bytes::mib(64), "63s", "dos", 0),
+        (Bytes::mib(64), "1M", "dos", 0),
+        (Bytes::gib(3 << 10), "63s", "gpt", 33),
+    ] {
+        let _ = std::fs::remove_file(&path);
+        sparse_file(&path, size);
+        let part = Layer::parse(&format!("part:start={start}")).unwrap().partition().unwrap();
+        let argv = PartitionOptions::write_table(disk);
+        let mut child = Command::new(&argv[0])
+            .args(&argv[1..])
+            .env("PATH", SEARCH_PATH)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let table = part.table(512, size.get() / 512).unwrap();
+        child.stdin.take().unwrap().write_all(table.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{table}");
+        let said = Command::new("sfdisk").args(["--json", disk]).env("PATH", SEARCH_PATH).output().unwrap();
+        let found: Value = serde_json::from_slice(&said.stdout).unwrap();
+        let (found, sectors) = (&found["partitiontable"], size.get() / 512);
+        let [only] = found["partitions"].as_array().unwrap().as_slice() else { panic!("one: {found}") };
+        let first = u64::from(part.start.0);
+        assert_eq!((found["label"].as_str(), only["start"].as_u64()), (Some(label), Some(first)));
+        let left = sectors - first - only["size"].as_u64().unwrap();
+        // sfdisk may leave the rest of the last MiB free.
+        assert!((after..after + 2048).contains(&left), "{left} sectors are left: {found}");
+    }
+}
+
+#[test]
+fn a_partition_does_not_begin_within_a_sector() {
+    let part = Layer::parse("part:start=63s").unwrap().partition().unwrap();
+    assert_eq!((part.table(4096, 1 << 20), part.table(0, 0)), (None, None));
+    let aligned = Layer::parse("part").unwrap().partition().unwrap();
+    assert!(aligned.table(4096, 1 << 20).unwrap().contains("start=256,"));
 }

@@ -35,7 +35,7 @@ pub use metrics::{
     Timeline, TracePoint,
 };
 pub use recording::RecordSummary;
-pub use request::{Operation, Request};
+pub use request::{BLOCK_BYTES, Operation, Request};
 pub use request_file::{ClockReading, DiskLogRequests, RequestHeader, RequestReader, RequestWriter};
 pub use summarize::{
     SummarizeOptions, summarize_blktrace, summarize_recording, summarize_recording_with, summarize_tracefs,

@@ -60,3 +60,47 @@ pub struct Request {
     /// The thread that handed it over first; 0 where unknown.
     pub pid: u32,
 }
+
+/// What page caches, and file systems and disks with the usual sizes, read and write whole: a page of x86-64 (`PAGE_SIZE` in the kernel's
+/// `arch/x86/include/asm/page_types.h`), the block that their mkfs choose, a sector of Advanced Format disks.
+pub const BLOCK_BYTES: u64 = 4096;
+
+impl Request {
+    /// Whether it reads or writes as much as whole blocks have, but begins within one: at both ends it touches a block that it does not
+    /// fill.
+    pub fn is_misaligned(&self) -> bool {
+        let moves = matches!(self.operation, Operation::Read | Operation::Write) && self.bytes > 0;
+        moves && self.bytes.is_multiple_of(BLOCK_BYTES) && !self.offset.is_multiple_of(BLOCK_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_blocks_at_another_place_are_misaligned_and_parts_of_blocks_are_not() {
+        let request = |operation, offset, bytes| Request {
+            id: 0,
+            operation,
+            flags: Flags::default(),
+            class: Class::Unknown,
+            offset,
+            bytes,
+            queued_ns: 0,
+            issued_ns: 0,
+            completed_ns: 0,
+            bios: 1,
+            pid: 0,
+        };
+        let start = 63 * 512;
+        for operation in [Operation::Read, Operation::Write] {
+            assert!(request(operation, start, 4096).is_misaligned());
+            assert!(request(operation, start + 8192, 131_072).is_misaligned());
+            assert!(!request(operation, 1 << 20, 4096).is_misaligned());
+            assert!(!request(operation, start, 512).is_misaligned());
+        }
+        assert!(!request(Operation::Flush, start, 0).is_misaligned());
+        assert!(!request(Operation::Discard, start, 4096).is_misaligned());
+    }
+}

@@ -21,6 +21,11 @@ pub enum SpaceMap {
     /// The same offsets.
     #[default]
     Identity,
+    /// The same offsets, later by so much: a partition on its disk.
+    Shifted {
+        /// Bytes before the upper space.
+        bytes: u64,
+    },
     /// Ranges of the upper space at places of the lower one.
     Extents(ExtentMap),
     /// Not known beforehand, but data keeps its position within a cluster (qcow2, vmdk, vdi: an image format that
@@ -172,10 +177,31 @@ impl ExtentMap {
 }
 
 impl SpaceMap {
+    /// Moves everything below by `bytes`: from a partition to its disk.
+    ///
+    /// # Errors
+    /// It would leave the space.
+    pub fn shifted(self, bytes: u64) -> Result<Self, ExtentError> {
+        match self {
+            map if bytes == 0 => Ok(map),
+            Self::Identity => Ok(Self::Shifted { bytes }),
+            Self::Shifted { bytes: before } => {
+                let bytes = before.checked_add(bytes).ok_or(ExtentError::ShiftBeyondTheSpace)?;
+                Ok(Self::Shifted { bytes })
+            }
+            Self::Extents(map) => Ok(Self::Extents(map.shifted(bytes)?)),
+            // A position is kept within as much of a cluster as the shift is a multiple of.
+            Self::Clusters { bytes: cluster } => {
+                Ok(Self::Clusters { bytes: cluster.min(1 << bytes.trailing_zeros()) })
+            }
+        }
+    }
+
     /// Where a byte of the upper space is below.
     pub fn below(&self, upper: u64) -> Option<u64> {
         match self {
             Self::Identity => Some(upper),
+            Self::Shifted { bytes } => upper.checked_add(*bytes),
             Self::Extents(map) => map.pieces(upper, 1).next()?.lower,
             Self::Clusters { .. } => None,
         }
@@ -190,6 +216,10 @@ impl SpaceMap {
                     act(offset, bytes);
                 }
                 0
+            }
+            Self::Shifted { bytes: shift } => {
+                let Some(below) = offset.checked_add(*shift) else { return bytes };
+                Self::Identity.for_each_piece(below, bytes, act)
             }
             Self::Extents(map) => {
                 let mut missing = 0;
@@ -209,6 +239,7 @@ impl SpaceMap {
     pub fn above(&self, lower: u64) -> Option<u64> {
         match self {
             Self::Identity => Some(lower),
+            Self::Shifted { bytes } => lower.checked_sub(*bytes),
             Self::Extents(map) => map.above(lower),
             Self::Clusters { .. } => None,
         }
@@ -255,6 +286,46 @@ mod tests {
             }
             prop_assert_eq!(position, offset + bytes);
         }
+    }
+
+    fn any_space() -> impl Strategy<Value = SpaceMap> {
+        let shifted = (0..200_u64).prop_map(|bytes| SpaceMap::Shifted { bytes });
+        prop_oneof![Just(SpaceMap::Identity), shifted, any_map().prop_map(SpaceMap::Extents)]
+    }
+
+    fn pieces(map: &SpaceMap, offset: u64, bytes: u64) -> (Vec<(u64, u64)>, u64) {
+        let mut pieces = Vec::new();
+        let missing = map.for_each_piece(offset, bytes, |lower, bytes| pieces.push((lower, bytes)));
+        (pieces, missing)
+    }
+
+    proptest! {
+        #[test]
+        fn what_lies_in_a_partition_lies_later_on_its_disk(
+            map in any_space(), shift in 0..100_000_u64, offset in 0..300_u64, bytes in 0..60_u64,
+        ) {
+            let shifted = map.clone().shifted(shift).unwrap();
+            let (before, missing) = pieces(&map, offset, bytes);
+            let later: Vec<_> = before.into_iter().map(|(lower, bytes)| (lower + shift, bytes)).collect();
+            prop_assert_eq!(pieces(&shifted, offset, bytes), (later, missing));
+            let below = map.below(offset);
+            prop_assert_eq!(shifted.below(offset), below.map(|lower| lower + shift));
+            if let Some(lower) = below {
+                prop_assert_eq!(shifted.above(lower + shift), Some(offset));
+            }
+            if shift > 0 {
+                prop_assert_eq!(shifted.above(shift - 1), None);
+            }
+        }
+    }
+
+    #[test]
+    fn clusters_of_a_partition_keep_what_the_shift_leaves_of_them() {
+        let shifted = |cluster, by| SpaceMap::Clusters { bytes: cluster }.shifted(by).unwrap();
+        assert_eq!(shifted(4096, 63 * 512), SpaceMap::Clusters { bytes: 512 });
+        assert_eq!(shifted(4096, 1 << 20), SpaceMap::Clusters { bytes: 4096 });
+        assert_eq!(shifted(4096, 0), SpaceMap::Clusters { bytes: 4096 });
+        assert!(SpaceMap::Shifted { bytes: u64::MAX }.shifted(1).is_err());
     }
 
     #[test]

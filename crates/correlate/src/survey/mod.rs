@@ -31,6 +31,8 @@ pub(crate) struct Survey {
     pub requests: u64,
     /// Reads, writes, flushes, discards.
     pub by_operation: [u64; 4],
+    /// Those of which [`Request::is_misaligned`] says so.
+    pub misaligned: u64,
     /// Flushes of which only one moment is known.
     pub momentary_flushes: bool,
     /// First moment and last, on the level's own clock.
@@ -121,6 +123,7 @@ impl<'a> Surveyor<'a> {
         let survey = Survey {
             requests: 0,
             by_operation: [0; 4],
+            misaligned: 0,
             momentary_flushes: false,
             span_ns: (u64::MAX, 0),
             longest: Vec::new(),
@@ -150,6 +153,7 @@ impl<'a> Surveyor<'a> {
         let request = in_order(*raw);
         let survey = &mut self.survey;
         survey.by_operation[request.operation as usize] += 1;
+        survey.misaligned += u64::from(request.is_misaligned());
         survey.momentary_flushes |=
             request.operation == Operation::Flush && request.queued_ns == request.completed_ns;
         survey.span_ns.0 = survey.span_ns.0.min(request.queued_ns);

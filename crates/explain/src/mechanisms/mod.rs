@@ -9,6 +9,7 @@ mod fragmentation;
 mod host_cache;
 mod image_metadata;
 mod merging;
+mod misalignment;
 mod path_length;
 mod read_ahead;
 mod read_modify_write;
@@ -30,6 +31,8 @@ pub struct Mechanism {
 
 /// All of them, in the order in which they claim.
 pub static MECHANISMS: &[&Mechanism] = &[
+    // It causes reads for writes too, and then the cause is not their size.
+    &misalignment::MECHANISM,
     &read_modify_write::MECHANISM,
     &image_metadata::MECHANISM,
     &host_cache::MECHANISM,

@@ -12,17 +12,26 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 };
 
 /// Reads for each write from which on they are taken for the rule and not the exception.
-const READS_PER_WRITE: f64 = 0.05;
+pub(super) const READS_PER_WRITE: f64 = 0.05;
+
+/// Reads at the lowest level for each operation of an application that only writes.
+pub(super) fn reads(e: &Evidence) -> f64 {
+    e.per_operation(e.reads_for_writes().reads as f64)
+}
+
+/// Claims the time of the reads, and what so many more requests for each operation make of the others.
+pub(super) fn claim(case: &Case<'_>, left: &mut Left, more_requests: f64) -> f64 {
+    // A read and the write after it are at the same place: the write waits for the medium to come round again.
+    let data = left.claim(Part::Data, left.part(Part::Data).max(0.0));
+    let idle = left.claim(Part::Idle, case.on_the_way_ns(more_requests));
+    left.claim_all(Part::DataReadForWrite) + data + idle
+}
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    let reads = |e: &Evidence| e.per_operation(e.reads_for_writes().reads as f64);
     if case.more(reads) < READS_PER_WRITE || !left.take_requests(&[Part::DataReadForWrite]) {
         return None;
     }
-    // A read and the write after it are at the same place: the write waits for the medium to come round again.
-    let effect =
-        left.claim_all(Part::DataReadForWrite) + left.claim(Part::Data, left.part(Part::Data).max(0.0));
-    let effect = effect + left.claim(Part::Idle, case.on_the_way_ns(case.more(reads)));
+    let effect = claim(case, left, case.more(reads));
     let layer = case.here.joins.iter().rev().find(|j| j.kind.is_host_block());
     let layer = layer.map_or_else(String::new, |join| join.layer.clone());
     let size = case.here.writes.bytes / case.here.writes.count.max(1.0);

@@ -59,6 +59,7 @@ fn described(header: &RequestHeader) -> Level {
         kind: header.kind.as_str().into(),
         machine: header.machine.as_str().into(),
         requests: header.records,
+        misaligned: 0,
     }
 }
 

@@ -35,6 +35,7 @@ pub fn level(layer: &str, kind: &str, machine: &str, requests: Vec<Request>) -> 
         kind: kind.into(),
         machine: machine.into(),
         requests: requests.len() as u64,
+        misaligned: 0,
     };
     ExportLevel { level, clock: Vec::new(), source: Box::new(requests) }
 }

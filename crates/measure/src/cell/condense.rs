@@ -170,14 +170,16 @@ fn one(
     let mut argv = vec!["{nestor}", "trace"];
     let mut files: Vec<(&str, String)> = Vec::new();
     let missing = || CellError::Trace(TraceProblem::NoLayer);
-    let name;
+    let (name, layout_start);
     let numbers = match recorder.subject {
         Subject::Point(layer) => {
             let point = built.point(layer).ok_or_else(missing)?;
             name = PointName::of_point(built, point);
             argv.extend(["summarize", "--json", "--remove", &recorder.directory]);
-            let layout = layout_of_point(built, point, layouts);
-            argv.extend(layout.iter().flat_map(|layout| ["--layout", layout]));
+            if let Some((layout, begins_at)) = layout_of_point(built, point, layouts) {
+                layout_start = begins_at.to_string();
+                argv.extend(["--layout", layout, "--layout-start", &layout_start]);
+            }
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--kind", &name.kind]);
                 argv.extend(["--machine", &name.machine]);
@@ -256,10 +258,16 @@ fn layout_for_files_of(
     Ok(Some(scratch.to_owned()))
 }
 
-/// The layout of the file system on a block device, if there is one and it could be read.
-fn layout_of_point<'a>(built: &BuiltStack, point: &BlockPoint, layouts: &'a Layouts) -> Option<&'a str> {
-    let on_it = |f: &&BuiltFileSystem| (f.machine, &f.device) == (point.machine, &point.device);
-    built.file_systems.iter().find(on_it).and_then(|f| layouts.get(&f.layer)).map(String::as_str)
+/// The layout of the file system on a block device or in a partition of it, if there is one and it could be read, and where it begins.
+fn layout_of_point<'a>(
+    built: &BuiltStack,
+    point: &BlockPoint,
+    layouts: &'a Layouts,
+) -> Option<(&'a str, u64)> {
+    built.file_systems.iter().find_map(|file_system| {
+        let (_, start) = built.recorded_below(file_system).filter(|(at, _)| *at == point)?;
+        Some((layouts.get(&file_system.layer)?.as_str(), start))
+    })
 }
 
 /// Runs a command of Nestor's own in a machine and reads what it answers.
@@ -384,7 +392,8 @@ impl Condensed {
     /// One row per layer; each shows the requests at its lower edge, where it meets a block device, an image or the
     /// medium.
     pub(super) fn layers(&self, built: &BuiltStack) -> Vec<LayerRecord> {
-        let device_of = |layer: LayerIndex| self.points.get(&layer).cloned();
+        // Those of a partition are its disk's.
+        let device_of = |layer| self.points.get(&built.recorded_at(layer)?.0.offered_by).cloned();
         let application = LayerRecord {
             layer: "application".into(),
             role: LayerRole::Application,

@@ -85,13 +85,20 @@ pub(super) fn condense_and_join(
 }
 
 /// The marks in the data, of a workload that writes them; `file` has its operations.
-pub(super) fn truth(recorded: &Recorded, output: &StepOutput, file: &str) -> Option<Truth> {
+pub(super) fn truth(
+    built: &BuiltStack,
+    recorded: &Recorded,
+    output: &StepOutput,
+    file: &str,
+) -> Option<Truth> {
     let (_, text) = output.files.iter().find(|(path, _)| path == file)?;
-    Some(Truth {
-        log: recorded.disk_log.clone()?,
-        stamps: recorded.stamps.clone()?,
-        operations: read_operations(text.as_bytes()).ok()?,
-    })
+    let mut operations = read_operations(text.as_bytes()).ok()?;
+    // Their places are those in a partition, which are others where its requests are recorded.
+    let begins_at = built.recorded_at(LayerIndex::TOP).map_or(0, |(_, begins_at)| begins_at);
+    for operation in &mut operations {
+        operation.offset = operation.offset.checked_add(begins_at)?;
+    }
+    Some(Truth { log: recorded.disk_log.clone()?, stamps: recorded.stamps.clone()?, operations })
 }
 
 fn join(recording: &Recording, truth: Option<&Truth>, remarks: &mut Vec<String>) -> Option<Correlation> {
@@ -202,6 +209,12 @@ impl Walk<'_> {
     }
 
     fn add_point(&mut self, point: &BlockPoint) -> Result<(), CellError> {
+        if let Some(begins_at) = point.begins_at {
+            // Its requests are those of the device below it, where their places are others.
+            let map = std::mem::take(&mut self.way.map);
+            self.way.map = map.shifted(begins_at).map_err(TraceProblem::from)?;
+            return Ok(());
+        }
         let Some(file) = self.condensed.requests.points.get(&point.offered_by) else { return Ok(()) };
         self.add(file, PointName::of_point(self.built, point))
     }

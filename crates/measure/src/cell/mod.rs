@@ -269,7 +269,7 @@ fn measure_on(
     let output = output?;
     let mut load = request.workload.parse_output(&output)?;
     let recorded = recorded?;
-    let truth = marked.and_then(|file| joined::truth(&recorded, &output, &file));
+    let truth = marked.and_then(|file| joined::truth(built, &recorded, &output, &file));
     if request.trace == TraceMode::Full {
         progress("reading layouts and joining requests");
     }

@@ -166,7 +166,7 @@ fn start_recorders(
     trace: TraceMode,
     recorders: &mut Vec<Recorder>,
 ) -> Result<(), CellError> {
-    for point in &built.points {
+    for point in built.points.iter().filter(|point| point.begins_at.is_none()) {
         recorders.push(Recorder::of_point(built, point)?);
     }
     if trace == TraceMode::Full {

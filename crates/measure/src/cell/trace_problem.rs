@@ -5,7 +5,7 @@ use std::io;
 use std::iter::successors;
 use std::path::{Path, PathBuf};
 
-use nestor_correlate::CorrelateError;
+use nestor_correlate::{CorrelateError, ExtentError};
 use nestor_results::FailureCause;
 use nestor_trace::TraceError;
 
@@ -30,6 +30,11 @@ pub(super) enum TraceProblem {
     DiskLog { source: TraceError },
     #[error("the layout of the file system: {source}")]
     Layout { source: io::Error },
+    #[error("where a partition lies on its disk: {source}")]
+    Partition {
+        #[from]
+        source: ExtentError,
+    },
     #[error("{source}")]
     Requests {
         #[from]

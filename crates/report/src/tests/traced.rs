@@ -189,6 +189,7 @@ pub fn correlation(reads: bool) -> Correlation {
         kind: kind.into(),
         machine: machine.into(),
         requests,
+        misaligned: 0,
     };
     let join = |above: usize, origins: &[(Origin, u64)], unmatched_above, added_ns, clock_bound_ns| Join {
         above: LevelIndex::at(above),

@@ -179,10 +179,11 @@ CREATE TEMP TABLE stack_parts AS
 SELECT s.*,
     CASE WHEN is_beside(s.stack) THEN 'beside' WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk'
         ELSE 'nested' END AS kind,
+    partition_start(s.stack) AS partition_start,
     coalesce(s.crossing, '') || '|' || coalesce(s.device, '') || '|' || coalesce(s.aio, '') || '|'
         || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.machine_options, '') || '|' || coalesce(s.guest_sched, '') || '|'
         || coalesce(s.guest_readahead, '') || '|' || coalesce(s.medium, '') || '|' || coalesce(s.medium_options, '')
-        AS common,
+        || '|' || coalesce(partition_start(s.stack), '') AS common,
     coalesce(s.cache, '') || '|' || coalesce(s.image, '') || '|' || coalesce(s.image_options, '') AS nesting
 FROM main.stacks AS s
 WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
@@ -199,7 +200,7 @@ CREATE TEMP TABLE cell AS
 SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
-    p.guest_memory_bytes, p.machine_options,
+    p.guest_memory_bytes, p.machine_options, p.partition_start,
     p.stack IN (SELECT stack FROM plain_stack) AS plain,
     w.engine, w.load, w.options AS load_options,
     CASE WHEN r.bytes_per_second > 0 THEN r.bytes_per_second / 1e6 ELSE r.operations_per_second END AS throughput,

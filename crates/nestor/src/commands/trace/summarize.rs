@@ -24,6 +24,9 @@ pub struct SummarizeArguments {
     /// The layout of the file system on the device, made by `nestor trace layout`: says what requests were for
     #[arg(long, value_name = "FILE", requires = "recording")]
     layout: Option<PathBuf>,
+    /// Where that file system begins on the device, in bytes: of a partition on its disk
+    #[arg(long, value_name = "BYTES", requires = "layout", default_value_t = 0)]
+    layout_start: u64,
     /// Write the requests here, in the order of completion
     #[arg(long, value_name = "FILE", requires = "recording")]
     requests: Option<PathBuf>,
@@ -50,6 +53,7 @@ pub struct SummarizeArguments {
 /// When the recording cannot be read, or the file of requests cannot be written.
 pub fn run(arguments: &SummarizeArguments) -> Result<()> {
     let attribution = arguments.layout.as_deref().map(attribution).transpose()?;
+    let attribution = attribution.map(|known| known.starting_at(arguments.layout_start));
     let metrics = if let Some(log) = &arguments.disk_log {
         summarize_disk_log(log)?
     } else {

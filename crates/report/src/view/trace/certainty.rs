@@ -101,6 +101,7 @@ mod tests {
             kind,
             machine: "host".into(),
             requests,
+            misaligned: 0,
         };
         let join = Join {
             above: LevelIndex::TOP,
