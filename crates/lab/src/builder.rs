@@ -18,7 +18,7 @@ use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::RootMachine;
 use crate::served_disk::{self, ServedDisk};
 use crate::tuning::tune;
-use crate::{BuildError, Lab, medium_class, user_medium};
+use crate::{BuildError, Lab, medium_class, network_disk, user_medium};
 
 impl Lab {
     /// Builds a stack.
@@ -70,6 +70,9 @@ impl Lab {
                 }
                 (LayerDefinition::NetworkFileSystem, thing) => {
                     self.build_network_file_system(progressing, index, Offered { on, thing })?
+                }
+                (LayerDefinition::NetworkDisk, thing) => {
+                    self.build_network_disk(progressing, index, Offered { on, thing })?
                 }
                 (LayerDefinition::Hypervisor(spec), thing) => {
                     self.build_guest(progressing, index, spec, Offered { on, thing })?
@@ -217,6 +220,7 @@ impl Lab {
                 UndoStep::Unmount(target) => machine.unmount(&target),
                 UndoStep::DetachLoop(device) => machine.detach_loop(&device),
                 UndoStep::ForgetPartition(device) => forget_partition(&machine, &device),
+                UndoStep::DetachNetworkDisk(device) => network_disk::detach(&machine, &device),
                 UndoStep::DetachDisk(disk) => self.unplug(on, &disk),
                 UndoStep::DetachInterface(interface) => self.disconnect(on, &interface),
                 UndoStep::RemoveInterface(name) => remove_interface(&machine, &name),

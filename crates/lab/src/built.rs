@@ -111,6 +111,21 @@ pub struct VirtualDisk {
     pub image: Option<LayerIndex>,
 }
 
+/// A network disk as its server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkDisk {
+    /// Its layer.
+    pub layer: LayerIndex,
+    /// The machine that serves it.
+    pub server: MachineIndex,
+    /// The layer of its image; `None` for a disk that is a block device of the machine.
+    pub image: Option<LayerIndex>,
+    /// The server, which runs until the stack is taken down.
+    pub(crate) process: u32,
+    /// What the server has printed, as a file.
+    pub(crate) log: String,
+}
+
 /// A built stack. It has to be given back to [`crate::Lab::take_down`].
 pub struct BuiltStack {
     /// What was built.
@@ -138,6 +153,8 @@ pub struct BuiltStack {
     pub images: Vec<BuiltImage>,
     /// The disks of its guests, the outermost first.
     pub virtual_disks: Vec<VirtualDisk>,
+    /// Its network disks, the lowest first.
+    pub network_disks: Vec<NetworkDisk>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
@@ -263,6 +280,8 @@ pub(crate) enum UndoStep {
     DetachLoop(String),
     /// Make the kernel forget the partition of a device.
     ForgetPartition(String),
+    /// Take the block device of a network disk away from its client.
+    DetachNetworkDisk(String),
     /// Unplug a disk of the machine.
     DetachDisk(Box<DiskAttachment>),
     /// Unplug a network interface of the machine.

@@ -22,6 +22,7 @@ mod link;
 mod loop_device;
 mod medium_class;
 mod memory;
+mod network_disk;
 mod network_file_system;
 mod packages;
 mod partition;
@@ -41,7 +42,9 @@ mod virtual_time;
 mod write_cache;
 
 pub use accelerators::known_accelerator;
-pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, VirtualDisk};
+pub use built::{
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, VirtualDisk,
+};
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};

@@ -4,7 +4,8 @@ use nestor_machine::Machine;
 use nestor_stack::{HostTime, LayerIndex, MachineIndex, Machines, Stack, UserMedium};
 
 use crate::built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, UndoStep, VirtualDisk,
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, Undo, UndoStep,
+    VirtualDisk,
 };
 use crate::seed::Seed;
 use crate::write_cache::WriteCacheSwitch;
@@ -54,6 +55,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) file_systems: Vec<BuiltFileSystem>,
     pub(crate) images: Vec<BuiltImage>,
     pub(crate) virtual_disks: Vec<VirtualDisk>,
+    pub(crate) network_disks: Vec<NetworkDisk>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Progressing<'a> {
             file_systems: Vec::new(),
             images: Vec::new(),
             virtual_disks: Vec::new(),
+            network_disks: Vec::new(),
             write_caches: Vec::new(),
         }
     }
@@ -93,6 +96,7 @@ impl<'a> Progressing<'a> {
             file_systems: self.file_systems,
             images: self.images,
             virtual_disks: self.virtual_disks,
+            network_disks: self.network_disks,
             write_caches: self.write_caches,
         }
     }

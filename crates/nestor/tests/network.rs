@@ -35,3 +35,31 @@ fn nfs_over_a_modelled_link_repeats_and_both_ends_count_the_same_calls() {
     assert!(bytes.abs_diff(expected) * 100 <= expected, "{expected}: {network}");
     sandbox.assert_nothing_left();
 }
+
+#[test]
+fn a_network_disk_repeats_and_its_requests_are_joined_with_those_of_the_server() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let stack = "nbd/link:memory=1G/qcow2:size=1G/xfs/hdd";
+    let store = sandbox.text("results.sqlite");
+    let run = ["run", stack, "stamps:mixed:size=16M:operations=500", "-n", "1", "--verify", "--json"];
+    let output = sandbox.nestor(run).args(["--store", &store]).assert().success();
+    let said = String::from_utf8_lossy(&output.get_output().stderr);
+    assert_eq!(said.matches("to the last bit").count(), 1, "{said}");
+    let view: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let agreement = &view[0]["trace"]["agreement"];
+    let number = |name: &str| agreement[name].as_u64().unwrap_or_else(|| panic!("{name}: {agreement}"));
+    let checked = number("checked");
+    assert!(checked > 0 && number("agreeing") * 100 >= checked * 99, "{agreement}");
+    assert!(number("without_ancestor") * 100 <= checked, "{agreement}");
+    let network = &view[0]["networks"][0];
+    assert_eq!(network["calls"], 0, "{network}");
+    // The marked operations and their replies, each in a frame of its own at least.
+    for to in ["to_server", "to_client"] {
+        assert!(network[to]["frames"].as_u64() >= Some(500), "{network}");
+    }
+    sandbox.assert_nothing_left();
+}

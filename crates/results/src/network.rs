@@ -4,14 +4,14 @@ use nestor_link::Sent;
 use nestor_trace::rpc::RpcCounts;
 use serde::{Deserialize, Serialize};
 
-/// A network file system and the link below it, while the workload ran.
+/// A network file system or network disk and the link below it, while the workload ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkRecord {
     /// The layer as written in the stack.
     pub layer: String,
     /// Its position in the stack, from the application down.
     pub position: usize,
-    /// What the client has called.
+    /// What the client has called; nothing of a network disk, whose requests are those of its block device.
     pub client: RpcCounts,
     /// What the server was called for. Of version 4, the operations within the calls.
     pub server: RpcCounts,

@@ -3,6 +3,7 @@
 use crate::error::{enumerated, replaced};
 use crate::joints::Joints;
 use crate::layers::hypervisors::check_without_disk;
+use crate::layers::network::check_served;
 use crate::offer::offered;
 use crate::{
     Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
@@ -23,11 +24,14 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
 }
 
-/// A virtual machine over a link has no disk.
+/// A virtual machine over a link has no disk. What a network disk serves is below all that joins the two machines.
 fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
     match layers[0].definition() {
         LayerDefinition::Hypervisor(_) if offered(layers) != Some(Offer::Block) => {
             check_without_disk(&layers[0])
+        }
+        LayerDefinition::NetworkDisk => {
+            check_served(&layers[0], layers[1..].iter().find(|layer| layer.crossing() == Crossing::None))
         }
         _ => Ok(()),
     }

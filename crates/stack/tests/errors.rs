@@ -365,14 +365,18 @@ fn a_workload_that_needs_files_on_a_raw_disk() {
 
 #[test]
 fn a_layer_that_cannot_be_built_yet() {
-    let stack = Stack::parse("ext2/kvm/nbd/link/hdd").unwrap();
+    let stack = Stack::parse("ext2/part/kvm/nbd/link/hdd").unwrap();
     insta::assert_snapshot!(stack.require_buildable().unwrap_err(), @r"
     a stack cannot be built yet
-      ext2/kvm/nbd/link/hdd
-               ^^^ nbd cannot be built yet
-      Nestor cannot build network disks yet; use nfs and an image over the link
+      ext2/part/kvm/nbd/link/hdd
+           ^^^^ part cannot be built yet
+      Nestor cannot write partition tables yet; use the whole block device
     ");
-    Stack::parse("ext2/kvm/raw/nfs/link/ext4/hdd").unwrap().require_buildable().unwrap();
+    for stack in
+        ["ext2/kvm/raw/nfs/link/ext4/hdd", "ext2/kvm/nbd/link/qcow2/xfs/hdd", "ext4/nbd/kvm/link/hdd"]
+    {
+        Stack::parse(stack).unwrap().require_buildable().unwrap();
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod messages;
 
 use messages::snapshots;
+use nestor_stack::layers::hypervisors::{Aio, CacheMode, Discard};
 use nestor_stack::{BitRate, Bytes, Export, NfsVersion, Percentage, Sectors, Stack, TimeSpan};
 
 snapshots! {
@@ -96,6 +97,36 @@ snapshots! {
                         ^^^^^^^^ a queue of 8k has no room for a frame with mtu=9000
       use queue=9018 or more, or a smaller mtu
 "#;
+    more_connections_than_processors: "ext4/nbd:connections=4/link:cpus=2/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/nbd:connections=4/link:cpus=2/hdd
+               ^^^^^^^^^^^^^ each of 4 connections needs a processor of the machine, and it has 2
+      use cpus=4 for link, or connections=2
+"#;
+    more_connections_than_processors_of_a_guest: "ext4/nbd:connections=2/kvm/link:cpus=2/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/nbd:connections=2/kvm/link:cpus=2/hdd
+               ^^^^^^^^^^^^^ each of 2 connections needs a processor of the machine, and it has 1
+      use cpus=2 for kvm, or connections=1
+"#;
+    a_server_with_native_aio_through_its_page_cache: "ext4/nbd:cache=writeback:aio=native/link/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/nbd:cache=writeback:aio=native/link/hdd
+                               ^^^^^^^^^^ aio=native needs a cache mode that bypasses the page cache; cache is writeback
+      use cache=none or cache=directsync with aio=native, or use aio=threads or aio=io_uring
+"#;
+    a_server_with_native_aio_on_the_data_files_of_an_image: "nbd:aio=native/kvm/link/vmdk:subformat=twoGbMaxExtentFlat/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nbd:aio=native/kvm/link/vmdk:subformat=twoGbMaxExtentFlat/xfs/hdd
+          ^^^^^^^^^^ QEMU does not use aio=native for the data files of this vmdk
+      use aio=threads, or subformat=monolithicSparse for the vmdk
+"#;
+    a_network_disk_that_waits_for_ever: "nbd:timeout=0/link/hdd" => @r#"
+    an option has an invalid value
+      nbd:timeout=0/link/hdd
+                  ^ timeout cannot be `0`
+      timeout takes a whole number from 1 to 3600; the default is 30
+"#;
     a_rate_in_bytes: "nfs/link:rate=100MBps/xfs/hdd" => @r#"
     an option has an invalid value
       nfs/link:rate=100MBps/xfs/hdd
@@ -148,4 +179,24 @@ fn layers_of_networks_have_typed_options() {
         let stack = Stack::parse(&format!("nfs:vers={version}/link/xfs/hdd")).unwrap();
         assert_eq!(stack.layers()[0].network_file_system().unwrap().version.name(), version);
     }
+}
+
+#[test]
+fn a_network_disk_has_typed_options() {
+    let options = |text: &str| Stack::parse(text).unwrap().layers()[0].network_disk().unwrap();
+    let usual = options("nbd/link/hdd");
+    assert_eq!((usual.connections, usual.timeout_s), (1, 30));
+    assert_eq!(
+        (usual.block.cache, usual.block.aio, usual.block.discard),
+        (CacheMode::None, Aio::Threads, Discard::Ignore)
+    );
+    let written = options(
+        "nbd:connections=2:timeout=5:cache=directsync:aio=native:discard=unmap/kvm:cpus=2/link/qcow2/xfs/hdd",
+    );
+    assert_eq!((written.connections, written.timeout_s), (2, 5));
+    assert_eq!(
+        (written.block.cache, written.block.aio, written.block.discard),
+        (CacheMode::Directsync, Aio::Native, Discard::Unmap)
+    );
+    assert!(Stack::parse("nfs/link/xfs/hdd").unwrap().layers()[0].network_disk().is_none());
 }

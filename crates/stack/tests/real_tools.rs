@@ -29,11 +29,12 @@ fn is_installed(tool: &str) -> bool {
     found
 }
 
-fn run(argv: &[String]) {
+fn run(argv: &[String]) -> String {
     let output =
         Command::new(&argv[0]).args(&argv[1..]).env("PATH", SEARCH_PATH).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|e| panic!("{argv:?}: {e}"));
     assert!(output.status.success(), "{argv:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A folder on the disk with the build: it has room, and direct I/O if the disk's file system does.
@@ -261,6 +262,11 @@ fn every_image_is_made_and_opened() {
         for node in ["disk", "file"] {
             qemu.execute("blockdev-del", &json!({ "node-name": node })).unwrap();
         }
+        // The programs of QEMU open the same in one.
+        let whole = format!("json:{}", host.disk(Some(layer), path));
+        let info = run(&["qemu-img".to_owned(), "info".to_owned(), "--output=json".to_owned(), whole]);
+        let info: Value = serde_json::from_str(&info).unwrap();
+        assert_eq!((&info["virtual-size"], &info["format"]), (&json!(size.get()), &json!(layer.name())));
     }
 }
 

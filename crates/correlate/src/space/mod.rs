@@ -138,6 +138,20 @@ impl ExtentMap {
         Self::new(moved.collect::<Result<_, _>>()?)
     }
 
+    /// From the upper space of this map to the lower one of the map below it.
+    ///
+    /// # Errors
+    /// No byte has a place in both.
+    pub fn through(&self, below: &Self) -> Result<Self, ExtentError> {
+        let extents = self.by_upper.iter().flat_map(|extent| {
+            below.pieces(extent.lower, extent.bytes).filter_map(|piece| {
+                let upper = extent.upper + (piece.upper - extent.lower);
+                Some(MappedExtent { upper, lower: piece.lower?, bytes: piece.bytes })
+            })
+        });
+        Self::new(extents.collect())
+    }
+
     /// The byte after the last one that is mapped, above and below.
     pub fn ends(&self) -> (u64, u64) {
         let end =
@@ -326,6 +340,26 @@ mod tests {
         assert_eq!(shifted(4096, 1 << 20), SpaceMap::Clusters { bytes: 4096 });
         assert_eq!(shifted(4096, 0), SpaceMap::Clusters { bytes: 4096 });
         assert!(SpaceMap::Shifted { bytes: u64::MAX }.shifted(1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_byte_lies_below_two_maps_where_each_says(
+            upper in any_map(),
+            // The lower places of the upper map begin at 1000.
+            lower in any_map().prop_filter_map("no byte", |map| {
+                let moved = map.extents().iter().map(|e| MappedExtent { upper: e.upper + 1000, ..*e });
+                ExtentMap::new(moved.collect()).ok()
+            }),
+            offset in 0..300_u64,
+        ) {
+            let [first, second] = [&upper, &lower].map(|map| SpaceMap::Extents(map.clone()));
+            let expected = first.below(offset).and_then(|between| second.below(between));
+            match upper.through(&lower) {
+                Ok(both) => prop_assert_eq!(SpaceMap::Extents(both).below(offset), expected),
+                Err(e) => prop_assert_eq!((e, expected), (ExtentError::None, None)),
+            }
+        }
     }
 
     #[test]

@@ -150,6 +150,10 @@ fn levels(
             LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
             // The server's page cache.
             LayerDefinition::NetworkFileSystem => walk.way.cache = CacheBetween::WRITE_BACK,
+            LayerDefinition::NetworkDisk => {
+                let options = layer.network_disk();
+                walk.way.cache = options.map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
+            }
             LayerDefinition::Loop => walk.way.cache = loop_cache(layer.is_on("direct-io")),
             _ => {}
         }
@@ -226,16 +230,10 @@ impl Walk<'_> {
         let layer = built.stack.layer(index);
         if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&index) {
             self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
-            if let (Some(on_file), Some(name), Some(index)) =
+            if let (Some(on_file), Some(name), Some(image)) =
                 (on_file, PointName::of_image_file(built, disk), disk.image)
             {
-                let image = built.stack.layer(index);
-                self.way.map = match self.condensed.requests.image_maps.get(&index) {
-                    Some(map) => SpaceMap::Extents(map.clone()),
-                    None => {
-                        SpaceMap::Clusters { bytes: image.size("cluster").map_or(CLUSTER_BYTES, |s| s.get()) }
-                    }
-                };
+                self.way.map = self.map_of_tables(image);
                 self.add(on_file, name)?;
             }
         }
@@ -243,17 +241,32 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Where a virtual disk lies in its image file, of a format with tables.
+    fn map_of_tables(&self, image: LayerIndex) -> SpaceMap {
+        let layer = self.built.stack.layer(image);
+        match self.condensed.requests.image_maps.get(&image) {
+            Some(map) => SpaceMap::Extents(map.clone()),
+            None => SpaceMap::Clusters { bytes: layer.size("cluster").map_or(CLUSTER_BYTES, |s| s.get()) },
+        }
+    }
+
     /// The extents of an image on the device below its file system.
     fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
-        if self.built.image(index).is_none() {
-            return;
-        }
+        let Some(image) = self.built.image(index) else { return };
         let extents = self.condensed.requests.image_extents.get(&index).map(|extents| {
             let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
             ExtentMap::new(mapped.collect())
         });
-        self.way.map = match extents {
-            Some(Ok(map)) => SpaceMap::Extents(map),
+        // The requests of a network disk's server on the file are not recorded, as those of a hypervisor are.
+        let is_over_network = self.built.network_disks.iter().any(|disk| disk.image == Some(index));
+        let tables = (is_over_network && image.map_command.is_some()).then(|| self.map_of_tables(index));
+        let map = extents.map(|file| match (tables, file?) {
+            (Some(SpaceMap::Extents(tables)), file) => tables.through(&file).map(SpaceMap::Extents),
+            (Some(unknown), _) => Ok(unknown),
+            (None, file) => Ok(SpaceMap::Extents(file)),
+        });
+        self.way.map = match map {
+            Some(Ok(map)) => map,
             // File systems allocate whole blocks, of at most 4 KiB by default.
             other => {
                 let reason = other.and_then(Result::err);

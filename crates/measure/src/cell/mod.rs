@@ -79,6 +79,8 @@ enum CellError {
     Recorder(Box<recorder::FailedRecorder>),
     #[error("{0}\n{1}")]
     Full(String, String),
+    #[error("{0}\n{1}")]
+    ServerEnded(String, String),
 }
 
 /// How a cell ended.
@@ -165,17 +167,28 @@ fn measure_on_fresh_stack(
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
     }
-    let full = match &measured {
-        Err(CellError::Load(_)) => lab.full_file_systems(&built),
-        _ => Vec::new(),
-    };
+    let measured = measured.map_err(|e| explained(e, lab, &built));
     progress("taking the stack down");
     let taken_down = lab.take_down(built);
-    let measured = measured
-        .map_err(|e| if full.is_empty() { e } else { CellError::Full(e.to_string(), full.join("\n")) });
     let measured = measured?;
     taken_down?;
     Ok(measured)
+}
+
+/// The same with what the stack says of why it happened, while it still stands.
+fn explained(error: CellError, lab: &Lab, built: &BuiltStack) -> CellError {
+    if error.cause() == FailureCause::MachineLost {
+        return error;
+    }
+    let ended = lab.ended_servers(built);
+    if !ended.is_empty() {
+        return CellError::ServerEnded(error.to_string(), ended.join("\n"));
+    }
+    let full = match &error {
+        CellError::Load(_) => lab.full_file_systems(built),
+        _ => Vec::new(),
+    };
+    if full.is_empty() { error } else { CellError::Full(error.to_string(), full.join("\n")) }
 }
 
 impl CellError {
@@ -198,7 +211,7 @@ impl CellError {
             Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
             Self::Load(LoadError::OutOfMemory { .. }) => FailureCause::NoMemory,
             Self::Recorder(failed) if failed.ended.is_some() => FailureCause::NoMemory,
-            Self::Recorder(_) => FailureCause::Other,
+            Self::Recorder(_) | Self::ServerEnded(..) => FailureCause::Other,
             Self::Load(_) => FailureCause::Workload,
         }
     }

@@ -1,5 +1,5 @@
 //! What goes over networks while the workload runs: calls of network file systems, counted by client and server, and frames, counted by
-//! the link.
+//! the link. The requests of network disks are those of their block devices.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ enum NotCounted {
     Counters { machine: MachineLabel, source: RpcError },
 }
 
-/// A network file system of a stack, and what was counted of it until recording began.
+/// A network file system or network disk of a stack, and what was counted of it until recording began.
 struct Watched {
     place: Counting,
     before: Result<Counted, NotCounted>,
@@ -36,6 +36,12 @@ struct Watched {
 struct Counting {
     layer: LayerIndex,
     link: LayerIndex,
+    /// `None` of a network disk, which makes none.
+    calls: Option<Calls>,
+}
+
+/// The calls of a network file system.
+struct Calls {
     version: RpcVersion,
     mount_point: String,
 }
@@ -54,7 +60,7 @@ pub(super) struct Networks {
     pub remarks: Vec<String>,
 }
 
-/// The network file systems of a stack.
+/// The network file systems and network disks of a stack.
 #[derive(Default)]
 pub(super) struct NetworkWatch(Vec<Watched>);
 
@@ -62,7 +68,8 @@ impl NetworkWatch {
     /// Notes what was counted so far.
     pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Self {
         let mounted = built.file_systems.iter().filter_map(|mounted| Counting::of(built, mounted));
-        let watched = mounted.map(|place| Watched { before: place.count(lab, built), place });
+        let disks = built.network_disks.iter().filter_map(|disk| Counting::over(built, disk.layer, None));
+        let watched = mounted.chain(disks).map(|place| Watched { before: place.count(lab, built), place });
         Self(watched.collect())
     }
 
@@ -80,7 +87,9 @@ impl NetworkWatch {
                     to_server: now.link.from_upper.since(&before.link.from_upper),
                     to_client: now.link.from_lower.since(&before.link.from_lower),
                 }),
-                Err(e) => networks.remarks.push(format!("the calls of {layer} were not counted: {e}")),
+                Err(e) => {
+                    networks.remarks.push(format!("what {layer} sent and received was not counted: {e}"));
+                }
             }
         }
         networks
@@ -96,14 +105,27 @@ impl Counting {
             NfsVersion::V3 => RpcVersion::V3,
             NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
         };
-        let is_below = |(at, layer): &(LayerIndex, &Layer)| {
-            *at > mounted.layer && matches!(layer.definition(), LayerDefinition::Link)
+        let calls = Calls { version, mount_point: mounted.mount_point.clone() };
+        Self::over(built, mounted.layer, Some(calls))
+    }
+
+    /// Of a layer over a link.
+    fn over(built: &BuiltStack, at: LayerIndex, calls: Option<Calls>) -> Option<Self> {
+        let is_below = |(below, layer): &(LayerIndex, &Layer)| {
+            *below > at && matches!(layer.definition(), LayerDefinition::Link)
         };
-        let (link, _) = stack.indexed_layers().find(is_below)?;
-        Some(Self { layer: mounted.layer, link, version, mount_point: mounted.mount_point.clone() })
+        let (link, _) = built.stack.indexed_layers().find(is_below)?;
+        Some(Self { layer: at, link, calls })
     }
 
     fn count(&self, lab: &Lab, built: &BuiltStack) -> Result<Counted, NotCounted> {
+        let calls = self.calls.as_ref().map(|calls| self.count_calls(calls, built)).transpose()?;
+        let (client, server) = calls.unwrap_or_default();
+        Ok(Counted { client, server, link: lab.link_statistics(self.link)? })
+    }
+
+    /// At the client and at the server.
+    fn count_calls(&self, of: &Calls, built: &BuiltStack) -> Result<(RpcCounts, RpcCounts), NotCounted> {
         let place_of = |layer| &built.machines[built.stack.machine_of(layer)];
         let failed = |place: &BuiltMachine| {
             let machine = place.label;
@@ -111,10 +133,10 @@ impl Counting {
         };
         let (client, server) = (place_of(self.layer), place_of(self.link.below()));
         let text = read(&client.machine, CLIENT_COUNTERS)?;
-        let of_client = RpcCounts::of_client(&text, Path::new(&self.mount_point)).map_err(failed(client))?;
+        let of_client = RpcCounts::of_client(&text, Path::new(&of.mount_point)).map_err(failed(client))?;
         let text = read(&server.machine, SERVER_COUNTERS)?;
-        let of_server = RpcCounts::of_server(&text, self.version).map_err(failed(server))?;
-        Ok(Counted { client: of_client, server: of_server, link: lab.link_statistics(self.link)? })
+        let of_server = RpcCounts::of_server(&text, of.version).map_err(failed(server))?;
+        Ok((of_client, of_server))
     }
 }
 

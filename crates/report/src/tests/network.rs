@@ -40,6 +40,25 @@ fn calls_are_shown_by_procedure_and_frames_by_direction() {
 }
 
 #[test]
+fn a_network_disk_makes_no_calls_and_its_frames_are_shown() {
+    let mut records = runs(0, 1, 1);
+    let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
+    let disk =
+        NetworkRecord { layer: "nbd".into(), client: <_>::default(), server: <_>::default(), ..network() };
+    measured.networks.push(disk);
+    let stored = stored(records);
+    let view = RunView::of(&borrowed(&stored)).unwrap();
+    let text = run_text(&view, Style::plain());
+    assert!(!text.contains("calls of"), "{text}");
+    let from = text.find("  nbd, link").unwrap();
+    assert_eq!(
+        text[from..].lines().next().unwrap(),
+        "  nbd, link: 9 100 frames and 4.8 MiB (3 lost) to the server, 4 202 frames and 820.3 KiB to the client"
+    );
+    assert_eq!((view.networks[0].calls, view.networks[0].calls_per_operation), (0, None));
+}
+
+#[test]
 fn a_record_keeps_what_went_over_networks() {
     let kept = serde_json::to_value(network()).unwrap();
     assert_eq!(serde_json::from_value::<NetworkRecord>(kept).unwrap(), network());

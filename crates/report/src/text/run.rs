@@ -193,6 +193,11 @@ fn path_table(path: &PathView, style: Style) -> Vec<String> {
 
 fn network_table(network: &NetworkView, style: Style) -> Vec<String> {
     use Align::{Left, Right};
+    if network.procedures.is_empty() {
+        // A network disk makes no calls.
+        let words = format!("{}, {}", network.layer, network.link_words());
+        return [String::new()].into_iter().chain(style.wrapped("  ", 4, &words)).collect();
+    }
     let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let heading = format!("calls of {}", network.layer);
     table.row(&[&heading, "per operation", "client", "server", "sent", "received", "response"]);

@@ -5,16 +5,16 @@ use nestor_results::{Measured, NetworkRecord};
 use nestor_text::units;
 use serde::Serialize;
 
-/// A network file system and its link.
+/// A network file system or network disk, and its link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetworkView {
     /// The layer as written.
     pub layer: String,
-    /// The client's calls, the most frequent procedure first.
+    /// The client's calls, the most frequent procedure first; none of a network disk.
     pub procedures: Vec<ProcedureRow>,
     /// All of the client's calls.
     pub calls: u64,
-    /// The client's calls for one operation of the application.
+    /// The client's calls for one operation of the application; `None` without calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_per_operation: Option<f64>,
     /// What the link carried to the server.
@@ -71,7 +71,7 @@ impl NetworkView {
             layer: network.layer.clone(),
             procedures,
             calls,
-            calls_per_operation: per_operation(calls),
+            calls_per_operation: per_operation(calls).filter(|_| calls > 0),
             to_server: network.to_server.clone(),
             to_client: network.to_client.clone(),
         }

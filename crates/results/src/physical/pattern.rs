@@ -37,10 +37,11 @@ impl Pattern {
     }
 }
 
-/// Whether a virtual disk or a loop device of the stack goes through the page cache of the machine around it.
+/// Whether a virtual disk or a loop device of the stack goes through the page cache of the machine around it, or a network disk through that
+/// of its server.
 fn page_cache_below(stack: &Stack) -> bool {
     stack.layers().iter().any(|layer| match layer.definition() {
         LayerDefinition::Loop => !layer.is_on("direct-io"),
-        _ => layer.hypervisor().is_some_and(|hypervisor| !hypervisor.block.cache.direct()),
+        _ => layer.host_block().is_some_and(|block| !block.cache.direct()),
     })
 }

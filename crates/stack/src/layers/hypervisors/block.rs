@@ -2,6 +2,33 @@
 
 use serde_json::{Value, json};
 
+use super::super::images::vmdk;
+use crate::{Conflict, Layer, LayerDefinition, OptionKind, OptionSpec};
+
+/// The cache mode of a disk.
+pub(in crate::layers) const CACHE: OptionSpec = OptionSpec {
+    name: "cache",
+    summary: "cache mode; none passes the guest's flushes on to the disk and bypasses the host's page cache",
+    kind: OptionKind::Choice(CacheMode::NAMES),
+    default: Some(CacheMode::NAMES[0]),
+};
+
+/// How a disk is accessed.
+pub(in crate::layers) const AIO: OptionSpec = OptionSpec {
+    name: "aio",
+    summary: "how QEMU submits I/O; native needs cache=none or directsync",
+    kind: OptionKind::Choice(Aio::NAMES),
+    default: Some(Aio::NAMES[0]),
+};
+
+/// What becomes of discards of a disk.
+pub(in crate::layers) const DISCARD: OptionSpec = OptionSpec {
+    name: "discard",
+    summary: "what QEMU does with the guest's discards: ignore them, or pass them on",
+    kind: OptionKind::Choice(Discard::NAMES),
+    default: Some(Discard::NAMES[0]),
+};
+
 /// QEMU's cache modes.
 ///
 /// The default is `none`: a run should measure the disk, not the memory of the machine around the guest, and a
@@ -152,7 +179,55 @@ pub enum HostTarget<'a> {
     BlockDevice(&'a str),
 }
 
+impl Layer {
+    /// How the machine below opens the disk that the layer makes available above: of hypervisors and network disks; `None` for other
+    /// layers.
+    pub fn host_block(&self) -> Option<HostBlockOptions> {
+        Some(HostBlockOptions {
+            cache: CacheMode::from_name(self.option(CACHE.name)?)?,
+            aio: Aio::from_name(self.option(AIO.name)?)?,
+            discard: Discard::from_name(self.option(DISCARD.name)?)?,
+        })
+    }
+}
+
 impl HostBlockOptions {
+    /// Refuses what QEMU refuses, or would silently not do, on what is below.
+    pub(in crate::layers) fn check(&self, below: Option<&Layer>) -> Result<(), Conflict> {
+        if self.aio == Aio::Native && !self.cache.direct() {
+            return Err(Conflict {
+                option: Some(AIO.name),
+                message: format!(
+                    "aio=native needs a cache mode that bypasses the page cache; cache is {}",
+                    self.cache.name()
+                ),
+                help:
+                    "use cache=none or cache=directsync with aio=native, or use aio=threads or aio=io_uring"
+                        .to_owned(),
+            });
+        }
+        if self.aio != Aio::Threads && below.is_some_and(vmdk::has_extent_files) {
+            return Err(Conflict {
+                option: Some(AIO.name),
+                message: format!("QEMU does not use aio={} for the data files of this vmdk", self.aio.name()),
+                help: "use aio=threads, or subformat=monolithicSparse for the vmdk".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A disk in one: the node of an image's format with that of its file in it, or the node of a block device. QEMU's programs take it
+    /// as a file name after `json:` (QEMU's manual, "QEMU block driver reference").
+    pub fn disk(&self, image: Option<&Layer>, path: &str) -> Value {
+        let (file, format) = ("file", image.map(Layer::definition));
+        let Some((image, LayerDefinition::ImageFormat(format))) = image.zip(format) else {
+            return self.file_node(file, HostTarget::BlockDevice(path));
+        };
+        let mut disk = (format.blockdev)(image, "disk", file, self);
+        disk["file"] = self.file_node(file, HostTarget::File(path));
+        disk
+    }
+
     /// The argument of QMP's `blockdev-add` for the lowest node, which opens the file or block device. Over a block
     /// device this node is the disk; over an image, [`ImageFormatSpec::blockdev`](crate::ImageFormatSpec::blockdev)
     /// makes the node to put on top.

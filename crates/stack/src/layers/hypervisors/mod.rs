@@ -6,6 +6,7 @@ pub(super) mod kvm;
 mod options;
 pub(super) mod tcg;
 
+pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
 pub use options::HypervisorOptions;
 pub(crate) use options::check_without_disk;

@@ -1,9 +1,9 @@
 //! The options of a virtual machine and its disk.
 
-use super::super::images::vmdk;
 use super::super::options::{CPUS, HOST_MEMORY_OPTION, MEMORY, MERGES, READAHEAD, SCHED};
+use super::HostBlockOptions;
+use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, DeviceModelSpec};
-use super::{Aio, CacheMode, Discard, HostBlockOptions};
 use crate::{
     Accelerator, BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule,
 };
@@ -22,30 +22,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(&devices::NAMES),
         default: Some(devices::NAMES[0]),
     },
-    OptionSpec {
-        name: "cache",
-        summary: "cache mode; none passes the guest's flushes on to the disk and bypasses the host's page cache",
-        kind: OptionKind::Choice(CacheMode::NAMES),
-        default: Some(CacheMode::NAMES[0]),
-    },
-    OptionSpec {
-        name: "aio",
-        summary: "how QEMU submits I/O; native needs cache=none or directsync",
-        kind: OptionKind::Choice(Aio::NAMES),
-        default: Some(Aio::NAMES[0]),
-    },
+    CACHE,
+    AIO,
     OptionSpec {
         name: "iothread",
         summary: "serve the disk in its own thread; needs disk=virtio-blk or virtio-scsi",
         kind: OptionKind::Flag,
         default: Some("off"),
     },
-    OptionSpec {
-        name: "discard",
-        summary: "what QEMU does with the guest's discards: ignore them, or pass them on",
-        kind: OptionKind::Choice(Discard::NAMES),
-        default: Some(Discard::NAMES[0]),
-    },
+    DISCARD,
     MEMORY,
     OptionSpec {
         name: "available",
@@ -105,11 +90,7 @@ impl Layer {
         Some(HypervisorOptions {
             accelerator: spec.accelerator,
             device: devices::device_model(self.option("disk")?)?,
-            block: HostBlockOptions {
-                cache: CacheMode::from_name(self.option("cache")?)?,
-                aio: Aio::from_name(self.option("aio")?)?,
-                discard: Discard::from_name(self.option("discard")?)?,
-            },
+            block: self.host_block()?,
             iothread: self.is_on("iothread"),
             memory: self.size("memory")?,
             available: self.size("available"),
@@ -122,7 +103,7 @@ impl Layer {
 
 /// The options that say something of the disk.
 const OF_THE_DISK: [&str; 8] =
-    ["disk", "cache", "aio", "iothread", "discard", SCHED.name, READAHEAD.name, MERGES.name];
+    ["disk", CACHE.name, AIO.name, "iothread", DISCARD.name, SCHED.name, READAHEAD.name, MERGES.name];
 
 /// Refuses options of the disk of a virtual machine that has none, because a network is below it.
 pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {
@@ -137,16 +118,7 @@ pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {
 /// Refuses what QEMU refuses, or would silently not do.
 pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.hypervisor() else { return Ok(()) };
-    let aio = options.block.aio;
-    if aio == Aio::Native && !options.block.cache.direct() {
-        let cache = layer.option("cache").unwrap_or_default();
-        return Err(Conflict {
-            option: Some("aio"),
-            message: format!("aio=native needs a cache mode that bypasses the page cache; cache is {cache}"),
-            help: "use cache=none or cache=directsync with aio=native, or use aio=threads or aio=io_uring"
-                .to_owned(),
-        });
-    }
+    options.block.check(below)?;
     if options.iothread && !options.device.iothread {
         let with: Vec<&str> =
             devices::device_models().iter().filter(|d| d.iothread).map(|d| d.name).collect();
@@ -174,18 +146,12 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
             help: format!("use host-memory={least} or more, or a smaller memory"),
         });
     }
-    if aio != Aio::Threads && below.is_some_and(vmdk::has_extent_files) {
-        return Err(Conflict {
-            option: Some("aio"),
-            message: format!("QEMU does not use aio={} for the data files of this vmdk", aio.name()),
-            help: "use aio=threads, or subformat=monolithicSparse for the vmdk".to_owned(),
-        });
-    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Aio, CacheMode, Discard};
     use super::*;
     use crate::Stack;
 

@@ -7,12 +7,10 @@ mod nfs;
 use crate::LayerSpec;
 
 pub use link::LinkOptions;
+pub use nbd::NetworkDiskOptions;
+pub(crate) use nbd::check_served;
 pub use nfs::{Export, NfsOptions, NfsVersion};
 
 pub(super) static LINK: &LayerSpec = &link::LAYER;
 pub(super) static NBD: &LayerSpec = &nbd::LAYER;
 pub(super) static NFS: &LayerSpec = &nfs::LAYER;
-
-/// Why `nbd` cannot be built.
-const NOT_BUILDABLE: Option<&str> =
-    Some("Nestor cannot build network disks yet; use nfs and an image over the link");
