@@ -8,14 +8,8 @@ use nestor_link::LinkStatistics;
 use nestor_machine::{Machine, MachineError};
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
-use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
-
-/// What the kernel's client counts of each mount.
-const CLIENT_COUNTERS: &str = "/proc/self/mountstats";
-
-/// What the kernel's server counts.
-const SERVER_COUNTERS: &str = "/proc/net/rpc/nfsd";
+use nestor_stack::{LayerIndex, MachineLabel};
+use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
 
 /// Why something was not counted. It fails no cell: the workload was measured without it.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +37,7 @@ struct Counting {
 /// What was counted at one moment.
 struct Counted {
     client: RpcCounts,
+    mount: MountUse,
     server: RpcCounts,
     link: LinkStatistics,
 }
@@ -77,6 +72,7 @@ impl NetworkWatch {
                     position: place.layer.position(),
                     client: now.client.since(&before.client),
                     server: now.server.since(&before.server),
+                    mount: Some(now.mount.since(&before.mount)),
                     to_server: now.link.from_upper.since(&before.link.from_upper),
                     to_client: now.link.from_lower.since(&before.link.from_lower),
                 }),
@@ -96,10 +92,7 @@ impl Counting {
             NfsVersion::V3 => RpcVersion::V3,
             NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
         };
-        let is_below = |(at, layer): &(LayerIndex, &Layer)| {
-            *at > mounted.layer && matches!(layer.definition(), LayerDefinition::Link)
-        };
-        let (link, _) = stack.indexed_layers().find(is_below)?;
+        let (link, _) = stack.link_below(mounted.layer)?;
         Some(Self { layer: mounted.layer, link, version, mount_point: mounted.mount_point.clone() })
     }
 
@@ -112,9 +105,10 @@ impl Counting {
         let (client, server) = (place_of(self.layer), place_of(self.link.below()));
         let text = read(&client.machine, CLIENT_COUNTERS)?;
         let of_client = RpcCounts::of_client(&text, Path::new(&self.mount_point)).map_err(failed(client))?;
+        let mount = MountUse::of_client(&text, Path::new(&self.mount_point)).map_err(failed(client))?;
         let text = read(&server.machine, SERVER_COUNTERS)?;
         let of_server = RpcCounts::of_server(&text, self.version).map_err(failed(server))?;
-        Ok(Counted { client: of_client, server: of_server, link: lab.link_statistics(self.link)? })
+        Ok(Counted { client: of_client, mount, server: of_server, link: lab.link_statistics(self.link)? })
     }
 }
 
