@@ -52,5 +52,5 @@ pub use lab_problem::{LabProblem, MemoryDemand};
 pub use memory::{cell_needs, host_needs};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
-pub use served_disk::ServedDisk;
+pub use served_disk::{DiskLog, ServedDisk};
 pub use virtual_time::{Joins, VirtualTimeMemory, qemu_identity};

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use nestor_disk::log::LogSummary;
+use nestor_disk::model::MemberWork;
 use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, ROOT_SERIAL};
 use nestor_stack::Layer;
 
@@ -16,6 +18,15 @@ const QUEUES: u16 = 1;
 
 /// The serial number of the medium in its machine.
 const SERIAL: &str = "nestor-medium";
+
+/// A request log that is whole.
+#[derive(Clone, Debug)]
+pub struct DiskLog {
+    /// Its path on the ground.
+    pub path: String,
+    /// What the disks of an array were asked for meanwhile; `None` of a single medium.
+    pub members: Option<MemberWork>,
+}
 
 /// A disk server that runs on the ground.
 pub struct ServedDisk {
@@ -81,13 +92,14 @@ impl ServedDisk {
         Ok(())
     }
 
-    /// Stops logging requests; the log's path on the ground.
+    /// Stops logging requests.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn stop_log(&self) -> Result<String, BuildError> {
-        self.server.control(&["stop-log"])?;
-        Ok(self.log_path())
+    pub fn stop_log(&self) -> Result<DiskLog, BuildError> {
+        let said = self.server.control(&["stop-log"])?;
+        let summary: LogSummary = serde_json::from_str(&said).map_err(|e| self.server.not_understood(&e))?;
+        Ok(DiskLog { path: self.log_path(), members: summary.members })
     }
 
     /// Starts to note the marks in the data of requests, for checks of joins.

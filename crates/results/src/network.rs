@@ -1,7 +1,7 @@
 //! What went over a network while a workload ran.
 
 use nestor_link::Sent;
-use nestor_trace::rpc::RpcCounts;
+use nestor_trace::rpc::{MountUse, RpcCounts};
 use serde::{Deserialize, Serialize};
 
 /// A network file system or network disk and the link below it, while the workload ran.
@@ -15,6 +15,9 @@ pub struct NetworkRecord {
     pub client: RpcCounts,
     /// What the server was called for. Of version 4, the operations within the calls.
     pub server: RpcCounts,
+    /// What programs of the client asked for; absent where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<MountUse>,
     /// What the client's machine has sent; the link's own count.
     pub to_server: Sent,
     /// What the server's machine has sent.

@@ -61,7 +61,7 @@ pub struct PathLength {
     pub instructions: Vec<(Executor, u64)>,
     /// Time between the moments, in the clock of the application's machine.
     pub window_ns: u64,
-    /// Requests that the topmost block device has completed between them.
+    /// Requests that the topmost block device, or calls that a client's network file system, has completed between them.
     pub requests: u64,
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::layers::network::LinkOptions;
 use crate::{Layer, LayerDefinition, Stack};
 
 /// The position of the machine above a layer, seen from the machine below it.
@@ -93,6 +94,12 @@ impl Stack {
     /// The layers below one of them, down to the medium.
     pub fn below(&self, index: LayerIndex) -> &[Layer] {
         &self.layers()[index.0 + 1..]
+    }
+
+    /// The nearest link below a layer.
+    pub fn link_below(&self, index: LayerIndex) -> Option<(LayerIndex, LinkOptions)> {
+        let below = self.indexed_layers().skip(index.0 + 1);
+        below.filter_map(|(at, layer)| Some((at, layer.link()?))).next()
     }
 
     /// The layers at which a write goes to another machine, application side first.

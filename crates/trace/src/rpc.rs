@@ -8,8 +8,14 @@ use std::io::Cursor;
 use std::path::Path;
 
 use procfs::FromBufRead;
-use procfs::process::MountStats;
+use procfs::process::{MountNFSStatistics, MountStats};
 use serde::{Deserialize, Serialize};
+
+/// What the kernel's client counts of each mount (fs/nfs/super.c, `nfs_show_stats`).
+pub const CLIENT_COUNTERS: &str = "/proc/self/mountstats";
+
+/// What the kernel's server counts (fs/nfsd/stats.c).
+pub const SERVER_COUNTERS: &str = "/proc/net/rpc/nfsd";
 
 /// Procedures of version 3 by their numbers (RFC 1813, section 3).
 const PROCEDURES_3: [&str; 22] = [
@@ -133,6 +139,109 @@ pub struct Calls {
     pub response_ms: u64,
 }
 
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallKind {
+    /// Contents of files, from the server.
+    Read,
+    /// Contents of files, to the server.
+    Write,
+    /// What was written before has to be durable.
+    Commit,
+    /// Names, attributes, permissions, opening and locking.
+    Metadata,
+    /// Only the session of client and server.
+    Session,
+}
+
+impl CallKind {
+    /// Of a procedure as the kernel names it (fs/nfs/nfs3xdr.c, `nfs3_procedures`, and fs/nfs/nfs4xdr.c, `nfs4_procedures`).
+    pub fn of(procedure: &str) -> Self {
+        match procedure {
+            "READ" | "READ_PLUS" => Self::Read,
+            "WRITE" => Self::Write,
+            "COMMIT" => Self::Commit,
+            "NULL"
+            | "SEQUENCE"
+            | "RENEW"
+            | "SETCLIENTID"
+            | "SETCLIENTID_CONFIRM"
+            | "EXCHANGE_ID"
+            | "CREATE_SESSION"
+            | "DESTROY_SESSION"
+            | "DESTROY_CLIENTID"
+            | "RECLAIM_COMPLETE"
+            | "BIND_CONN_TO_SESSION"
+            | "GET_LEASE_TIME" => Self::Session,
+            _ => Self::Metadata,
+        }
+    }
+}
+
+/// What programs did with a mount and what the client sent for it (`enum nfs_stat_bytecounters` and `nfs_stat_eventcounters`,
+/// include/linux/nfs_iostat.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountUse {
+    /// Bytes that were read through the page cache.
+    pub cached_read_bytes: u64,
+    /// Bytes that were read around it (O_DIRECT).
+    pub direct_read_bytes: u64,
+    /// Bytes that were written through the page cache.
+    pub cached_written_bytes: u64,
+    /// Bytes that were written around it (O_DIRECT).
+    pub direct_written_bytes: u64,
+    /// Bytes that the server was asked for.
+    pub server_read_bytes: u64,
+    /// Bytes that were sent to the server.
+    pub server_written_bytes: u64,
+    /// How often what had been written through the page cache had to be durable: each fsync, and each write where files are written
+    /// synchronously (`sync`, O_SYNC, O_DSYNC).
+    pub fsyncs: u64,
+}
+
+impl MountUse {
+    /// What was counted of a mount since it was made, from `/proc/self/mountstats`.
+    ///
+    /// # Errors
+    /// The text is not as expected, or has no such mount.
+    pub fn of_client(mountstats: &str, mount_point: &Path) -> Result<Self, RpcError> {
+        let MountNFSStatistics { bytes, events, .. } = statistics_of(mountstats, mount_point)?;
+        Ok(Self {
+            cached_read_bytes: bytes.normal_read,
+            direct_read_bytes: bytes.direct_read,
+            cached_written_bytes: bytes.normal_write,
+            direct_written_bytes: bytes.direct_write,
+            server_read_bytes: bytes.server_read,
+            server_written_bytes: bytes.server_write,
+            fsyncs: events.vfs_fs_sync,
+        })
+    }
+
+    /// What was counted after an earlier count of the same mount.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cached_read_bytes: self.cached_read_bytes.saturating_sub(earlier.cached_read_bytes),
+            direct_read_bytes: self.direct_read_bytes.saturating_sub(earlier.direct_read_bytes),
+            cached_written_bytes: self.cached_written_bytes.saturating_sub(earlier.cached_written_bytes),
+            direct_written_bytes: self.direct_written_bytes.saturating_sub(earlier.direct_written_bytes),
+            server_read_bytes: self.server_read_bytes.saturating_sub(earlier.server_read_bytes),
+            server_written_bytes: self.server_written_bytes.saturating_sub(earlier.server_written_bytes),
+            fsyncs: self.fsyncs.saturating_sub(earlier.fsyncs),
+        }
+    }
+}
+
+/// What the kernel counted of a mount.
+fn statistics_of(mountstats: &str, mount_point: &Path) -> Result<MountNFSStatistics, RpcError> {
+    let mounts =
+        MountStats::from_buf_read(Cursor::new(mountstats)).map_err(|e| RpcError::Client(e.to_string()))?;
+    mounts
+        .into_iter()
+        .find(|mount| mount.mount_point == mount_point && mount.statistics.is_some())
+        .and_then(|mount| mount.statistics)
+        .ok_or_else(|| RpcError::NotMounted(mount_point.display().to_string()))
+}
+
 /// Calls by procedure, those that were called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcCounts(BTreeMap<String, Calls>);
@@ -169,13 +278,7 @@ impl RpcCounts {
     /// # Errors
     /// The text is not as expected, or has no such mount.
     pub fn of_client(mountstats: &str, mount_point: &Path) -> Result<Self, RpcError> {
-        let mounts = MountStats::from_buf_read(Cursor::new(mountstats))
-            .map_err(|e| RpcError::Client(e.to_string()))?;
-        let statistics = mounts
-            .into_iter()
-            .find(|mount| mount.mount_point == mount_point && mount.statistics.is_some())
-            .and_then(|mount| mount.statistics)
-            .ok_or_else(|| RpcError::NotMounted(mount_point.display().to_string()))?;
+        let statistics = statistics_of(mountstats, mount_point)?;
         let called = statistics.per_op_stats.into_iter().filter(|(_, of_one)| of_one.operations > 0);
         Ok(Self(
             called
@@ -284,6 +387,31 @@ device tmpfs mounted on /tmp with fstype tmpfs
         let missing = RpcCounts::of_client(MOUNTSTATS, Path::new("/tmp")).unwrap_err();
         assert_eq!(missing.to_string(), "no NFS is mounted at /tmp");
         assert!(counts.since(&counts).iter().next().is_none());
+    }
+
+    #[test]
+    fn a_client_counts_what_its_programs_asked_for() {
+        let used = MountUse::of_client(MOUNTSTATS, Path::new("/run/nestor/1/mount-0")).unwrap();
+        let expected = MountUse {
+            cached_written_bytes: 4096,
+            server_written_bytes: 4096,
+            fsyncs: 2,
+            ..MountUse::default()
+        };
+        assert_eq!(used, expected);
+        assert_eq!(used.since(&used), MountUse::default());
+    }
+
+    #[test]
+    fn each_procedure_is_of_one_kind_and_only_sessions_are_of_none() {
+        let kind = CallKind::of;
+        assert_eq!(
+            ["READ", "WRITE", "COMMIT"].map(kind),
+            [CallKind::Read, CallKind::Write, CallKind::Commit]
+        );
+        let metadata = ["LOOKUP", "GETATTR", "ACCESS", "CREATE", "MKDIR", "READDIRPLUS", "OPEN", "CLOSE"];
+        assert!(metadata.map(kind).iter().all(|kind| *kind == CallKind::Metadata));
+        assert_eq!(["NULL", "SEQUENCE", "EXCHANGE_ID"].map(kind), [CallKind::Session; 3]);
     }
 
     #[test]

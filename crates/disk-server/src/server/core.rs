@@ -9,10 +9,11 @@ use nestor_serving::{Alarm, Clock, Memory, ServingError, Vring};
 use vm_memory::GuestAddress;
 
 use super::execute::Target;
+use super::manage::OpenLog;
 use super::request::{Command, Parsed, Segment};
 use crate::control::Statistics;
 use crate::priority::{Priority, schedule_as};
-use nestor_disk::log::{Record, StampWriter, Writer};
+use nestor_disk::log::{Record, StampWriter};
 use nestor_disk::model::{Completion, Model, SECTOR_BYTES};
 
 /// The alarm rings this long before a completion is due; then the thread polls the clock: waking a thread
@@ -68,7 +69,7 @@ pub struct Core {
     completions: Vec<Completion>,
     parsed: Parsed,
     sequence: u64,
-    pub(super) log: Option<Writer>,
+    pub(super) log: Option<OpenLog>,
     pub(super) stamps: Option<StampWriter>,
     pub(super) statistics: Statistics,
     pub(super) clock: Clock,
@@ -232,7 +233,11 @@ impl Core {
             if let Some(request) = self.in_flight[slot].take() {
                 self.free.push(slot);
                 if let Some(log) = &mut self.log {
-                    log.push(Record { complete_ns: now_ns, model_complete_ns: now_ns, ..request.record });
+                    log.writer.push(Record {
+                        complete_ns: now_ns,
+                        model_complete_ns: now_ns,
+                        ..request.record
+                    });
                 }
             }
         }

@@ -9,6 +9,7 @@ use super::core::Core;
 use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
+use nestor_disk::model::MemberWork;
 use nestor_stop::StopHandle;
 
 /// How often to look whether a disk has come to rest, if its model does not say when.
@@ -152,13 +153,15 @@ impl Core {
             records: 0,
             dropped: 0,
         };
-        self.log = Some(Writer::create(path, header)?);
+        self.log = Some(OpenLog { writer: Writer::create(path, header)?, members: self.model.member_work() });
         Ok(())
     }
 
     /// Takes the request log out; the caller closes it, which may take a while.
-    pub fn take_log(&mut self) -> Option<Writer> {
-        self.log.take()
+    pub fn take_log(&mut self) -> Option<TakenLog> {
+        let OpenLog { writer, members } = self.log.take()?;
+        let members = self.model.member_work().zip(members).map(|(now, before)| now.since(&before));
+        Some(TakenLog { writer, members })
     }
 
     /// Starts to note the stamps in the data.
@@ -183,14 +186,31 @@ impl Core {
             write_cache: self.model.write_cache(),
             settled: self.is_idle() && self.model.is_settled(),
             allocated_bytes: self.target.store.allocated().unwrap_or(0),
+            members: self.model.member_work(),
             ..self.statistics.clone()
         }
     }
 }
 
+/// A request log that is being written.
+pub struct OpenLog {
+    /// Writes it.
+    pub writer: Writer,
+    /// What an array had asked its disks for when the log was opened.
+    members: Option<MemberWork>,
+}
+
+/// A request log that nothing is added to any more.
+pub struct TakenLog {
+    writer: Writer,
+    /// What an array has asked its disks for while it was open.
+    members: Option<MemberWork>,
+}
+
 /// Closes a log that may not be there.
-pub fn close_log(log: Option<Writer>) -> Result<LogSummary, DiskError> {
-    log.map_or(Ok(LogSummary::default()), Writer::finish)
+pub fn close_log(log: Option<TakenLog>) -> Result<LogSummary, DiskError> {
+    let Some(TakenLog { writer, members }) = log else { return Ok(LogSummary::default()) };
+    Ok(LogSummary { members, ..writer.finish()? })
 }
 
 /// Closes a file of stamps that may not be there; returns how many runs it has.

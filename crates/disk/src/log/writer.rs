@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Header, MAGIC, Record};
 use crate::error::DiskError;
+use crate::model::MemberWork;
 use nestor_ownership::FileKind;
 
 /// Records handed to the writing thread at once: waking it for each would cost more than the request.
@@ -24,6 +25,9 @@ pub struct LogSummary {
     pub records: u64,
     /// Requests that are missing because the writer could not keep up.
     pub dropped: u64,
+    /// What the disks of an array were asked for meanwhile; `None` of a single medium. The server adds it: the log has requests to the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<MemberWork>,
 }
 
 /// Takes records on the server's thread and writes them on another.
@@ -189,7 +193,7 @@ mod tests {
             let mut writer = Writer::create(&path, header()).unwrap();
             records.iter().for_each(|record| writer.push(*record));
             let summary = writer.finish().unwrap();
-            prop_assert_eq!(summary, LogSummary { records: records.len() as u64, dropped: 0 });
+            prop_assert_eq!(summary, LogSummary { records: records.len() as u64, ..LogSummary::default() });
 
             let reader = Reader::open(&path).unwrap();
             prop_assert_eq!(reader.header(), &Header { records: records.len() as u64, ..header() });

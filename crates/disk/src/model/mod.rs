@@ -15,6 +15,8 @@ pub use figures_error::FiguresError;
 pub use null::NullModel;
 pub use turn::{NoTurn, Turn};
 
+pub use array::MemberWork;
+
 use crate::log::Operation;
 
 /// Bytes of a sector, as block devices count.
@@ -92,6 +94,11 @@ pub trait Model: Send {
 
     /// Switches the write cache; its contents still reach the medium.
     fn set_write_cache(&mut self, on: bool);
+
+    /// What an array has asked its disks for; `None` of a single medium.
+    fn member_work(&self) -> Option<MemberWork> {
+        None
+    }
 
     /// Forgets everything: queues, caches, position of the head. Requests in flight are never completed.
     fn reset(&mut self, now_ns: u64);

@@ -104,13 +104,11 @@ pub(super) fn condense(
         }
     }
     if let Some(log) = &recorded.disk_log {
-        let log_text = log.display().to_string();
-        condensed.medium = Some(answer(
-            lab.ground(),
-            &["{nestor}", "trace", "summarize", "--json", "--disk-log", &log_text],
-        )?);
+        let argv = ["{nestor}", "trace", "summarize", "--json", "--disk-log", &log.path];
+        let summary: LayerMetrics = answer(lab.ground(), &argv)?;
+        condensed.medium = Some(LayerMetrics { members: log.members, ..summary });
         if let Some(directory) = directory {
-            condensed.requests.medium = Some(medium_requests(built, log, directory)?);
+            condensed.requests.medium = Some(medium_requests(built, Path::new(&log.path), directory)?);
         }
     }
     images(built, &layouts, directory, &mut condensed);

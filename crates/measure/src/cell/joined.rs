@@ -98,7 +98,11 @@ pub(super) fn truth(
     for operation in &mut operations {
         operation.offset = operation.offset.checked_add(begins_at)?;
     }
-    Some(Truth { log: recorded.disk_log.clone()?, stamps: recorded.stamps.clone()?, operations })
+    Some(Truth {
+        log: Path::new(&recorded.disk_log.as_ref()?.path).to_path_buf(),
+        stamps: recorded.stamps.clone()?,
+        operations,
+    })
 }
 
 fn join(recording: &Recording, truth: Option<&Truth>, remarks: &mut Vec<String>) -> Option<Correlation> {

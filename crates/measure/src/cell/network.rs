@@ -8,14 +8,8 @@ use nestor_link::LinkStatistics;
 use nestor_machine::{Machine, MachineError};
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
-use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
-
-/// What the kernel's client counts of each mount.
-const CLIENT_COUNTERS: &str = "/proc/self/mountstats";
-
-/// What the kernel's server counts.
-const SERVER_COUNTERS: &str = "/proc/net/rpc/nfsd";
+use nestor_stack::{LayerIndex, MachineLabel};
+use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
 
 /// Why something was not counted. It fails no cell: the workload was measured without it.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +42,15 @@ struct Calls {
 
 /// What was counted at one moment.
 struct Counted {
-    client: RpcCounts,
-    server: RpcCounts,
+    calls: Option<CountedCalls>,
     link: LinkStatistics,
+}
+
+/// Of a network file system.
+struct CountedCalls {
+    client: RpcCounts,
+    mount: MountUse,
+    server: RpcCounts,
 }
 
 /// What went over networks, and what of that could not be counted.
@@ -79,14 +79,7 @@ impl NetworkWatch {
         for Watched { place, before } in self.0 {
             let layer = built.stack.layer(place.layer).label();
             match before.and_then(|before| Ok((before, place.count(lab, built)?))) {
-                Ok((before, now)) => networks.records.push(NetworkRecord {
-                    layer,
-                    position: place.layer.position(),
-                    client: now.client.since(&before.client),
-                    server: now.server.since(&before.server),
-                    to_server: now.link.from_upper.since(&before.link.from_upper),
-                    to_client: now.link.from_lower.since(&before.link.from_lower),
-                }),
+                Ok((before, now)) => networks.records.push(place.record(layer, &before, &now)),
                 Err(e) => {
                     networks.remarks.push(format!("what {layer} sent and received was not counted: {e}"));
                 }
@@ -111,21 +104,39 @@ impl Counting {
 
     /// Of a layer over a link.
     fn over(built: &BuiltStack, at: LayerIndex, calls: Option<Calls>) -> Option<Self> {
-        let is_below = |(below, layer): &(LayerIndex, &Layer)| {
-            *below > at && matches!(layer.definition(), LayerDefinition::Link)
-        };
-        let (link, _) = built.stack.indexed_layers().find(is_below)?;
+        let (link, _) = built.stack.link_below(at)?;
         Some(Self { layer: at, link, calls })
+    }
+
+    /// What was counted between two moments.
+    fn record(&self, layer: String, before: &Counted, now: &Counted) -> NetworkRecord {
+        let calls = before.calls.as_ref().zip(now.calls.as_ref());
+        let since = calls.map(|(before, now)| {
+            let (client, server) = (now.client.since(&before.client), now.server.since(&before.server));
+            (client, server, now.mount.since(&before.mount))
+        });
+        let (client, server, mount) = match since {
+            Some((client, server, mount)) => (client, server, Some(mount)),
+            None => Default::default(),
+        };
+        NetworkRecord {
+            layer,
+            position: self.layer.position(),
+            client,
+            server,
+            mount,
+            to_server: now.link.from_upper.since(&before.link.from_upper),
+            to_client: now.link.from_lower.since(&before.link.from_lower),
+        }
     }
 
     fn count(&self, lab: &Lab, built: &BuiltStack) -> Result<Counted, NotCounted> {
         let calls = self.calls.as_ref().map(|calls| self.count_calls(calls, built)).transpose()?;
-        let (client, server) = calls.unwrap_or_default();
-        Ok(Counted { client, server, link: lab.link_statistics(self.link)? })
+        Ok(Counted { calls, link: lab.link_statistics(self.link)? })
     }
 
     /// At the client and at the server.
-    fn count_calls(&self, of: &Calls, built: &BuiltStack) -> Result<(RpcCounts, RpcCounts), NotCounted> {
+    fn count_calls(&self, of: &Calls, built: &BuiltStack) -> Result<CountedCalls, NotCounted> {
         let place_of = |layer| &built.machines[built.stack.machine_of(layer)];
         let failed = |place: &BuiltMachine| {
             let machine = place.label;
@@ -133,10 +144,12 @@ impl Counting {
         };
         let (client, server) = (place_of(self.layer), place_of(self.link.below()));
         let text = read(&client.machine, CLIENT_COUNTERS)?;
-        let of_client = RpcCounts::of_client(&text, Path::new(&of.mount_point)).map_err(failed(client))?;
+        let mount_point = Path::new(&of.mount_point);
+        let client_calls = RpcCounts::of_client(&text, mount_point).map_err(failed(client))?;
+        let mount = MountUse::of_client(&text, mount_point).map_err(failed(client))?;
         let text = read(&server.machine, SERVER_COUNTERS)?;
-        let of_server = RpcCounts::of_server(&text, of.version).map_err(failed(server))?;
-        Ok((of_client, of_server))
+        let server_calls = RpcCounts::of_server(&text, of.version).map_err(failed(server))?;
+        Ok(CountedCalls { client: client_calls, mount, server: server_calls })
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 
 use nestor_correlate::SharedClock;
-use nestor_lab::{BuiltStack, Lab};
+use nestor_lab::{BuiltStack, DiskLog, Lab};
 use nestor_stack::{HostTime, MachineName, Relation};
 
 use nestor_processor::{InstructionMarks, WhyNotCounted};
@@ -34,7 +34,7 @@ pub(super) struct Recorded {
     /// The recorders, which have ended.
     pub recorders: Vec<Recorder>,
     /// The modelled disk's log, on the ground.
-    pub disk_log: Option<PathBuf>,
+    pub disk_log: Option<DiskLog>,
     /// The marks that it found in the data, on the ground.
     pub stamps: Option<PathBuf>,
     /// The machines' clocks against the one that they share, outermost first; empty if there is none.
@@ -115,7 +115,7 @@ impl Observation {
             marks.transpose()?.and_then(|marks| path_length(&marks, processors.window?, has_guests));
         Ok(Recorded {
             recorders: self.recorders,
-            disk_log: log.transpose()?.map(PathBuf::from),
+            disk_log: log.transpose()?,
             stamps: stamps.transpose()?.map(PathBuf::from),
             clocks,
             cpu_busy: processors.busy,

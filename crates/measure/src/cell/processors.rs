@@ -1,11 +1,11 @@
 //! How busy each machine's processors are while the workload's I/O runs; in virtual time also what they execute meanwhile.
 //!
 //! A workload engine's own start and end are processor work too, under emulation seconds of it, so each machine is sampled and
-//! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
-//! machine (`nestor trace processors`), in its own time: requests from outside would arrive at unpredictable moments.
+//! only the samples between the first and the last I/O of its topmost block device count; of a client without one, those between
+//! the first and the last call of its network file system. The samples are taken in the machine (`nestor trace processors`), in its own time: requests from outside would arrive at unpredictable moments.
 
 use nestor_kernel::processor_time::MachineTimes;
-use nestor_lab::BuiltStack;
+use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::{MachineLabel, MachineName};
@@ -49,7 +49,7 @@ pub(super) struct MarkedWindow {
     pub marks: (usize, usize),
     /// In the clock of the machine that marked.
     pub elapsed_ns: u64,
-    /// Requests that the topmost block device of that machine has completed meanwhile.
+    /// Requests that the topmost block device of that machine, or calls that its network file system, has completed meanwhile.
     pub requests: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct MarkedWindow {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
     processors: MachineTimes,
-    /// Requests that the machine's topmost block device has completed.
+    /// Requests that the machine's topmost block device, or calls that its network file system, has completed.
     requests: u64,
     /// The machine's clock.
     at_ns: u64,
@@ -71,8 +71,14 @@ impl ProcessorWatch {
             let file = format!("{}/processors.txt", place.facts.work_directory);
             let interval = format!("--interval-ms={INTERVAL_MS}");
             let mut argv = vec!["{nestor}", "trace", "processors", "--output", &file, &interval];
+            // A client has what it asks its server for, and no device.
+            let is_mounted = |file_system: &&BuiltFileSystem| {
+                file_system.machine == index && file_system.exported.is_some()
+            };
             if let Some(point) = built.points.iter().rfind(|point| point.machine == index) {
                 argv.extend(["--device", &point.device]);
+            } else if let Some(mounted) = built.file_systems.iter().rfind(is_mounted) {
+                argv.extend(["--nfs", &mounted.mount_point]);
             }
             // The application's own machine shows when I/O runs.
             let is_marking = built.time.is_virtual() && index == built.top_index;
@@ -133,7 +139,7 @@ impl Sampler {
     }
 }
 
-/// Reads what a sampler wrote: a line of `/proc/stat`, one of the device's `stat` and one of the clock for each sample.
+/// Reads what a sampler wrote: for each sample a line of `/proc/stat`, one with the requests completed and one of the clock.
 fn parse(text: &str) -> Vec<Sample> {
     let lines: Vec<&str> = text.lines().collect();
     // Its last sample may have been cut.
@@ -141,7 +147,7 @@ fn parse(text: &str) -> Vec<Sample> {
     whole
         .map(|lines| Sample {
             processors: MachineTimes::parse(lines[0]),
-            requests: completed_requests(lines[1]),
+            requests: lines[1].parse().unwrap_or_default(),
             at_ns: lines[2].parse().unwrap_or_default(),
         })
         .collect()
@@ -221,11 +227,10 @@ mod tests {
 
     #[test]
     fn a_sample_that_was_cut_is_left_out() {
-        let text =
-            "cpu  1 0 0 9 0 0 0 0 0 0\n5 0 0 0 2\n70\ncpu  3 0 0 9 0 0 0 0 0 0\n\n90\ncpu  4 0 0 9\n1 0";
+        let text = "cpu  1 0 0 9 0 0 0 0 0 0\n7\n70\ncpu  3 0 0 9 0 0 0 0 0 0\n\n90\ncpu  4 0 0 9\n1 0";
         let samples = parse(text);
         let requests: Vec<u64> = samples.iter().map(|sample| sample.requests).collect();
-        assert_eq!(requests, [7, 0], "a machine without a device has an empty line");
+        assert_eq!(requests, [7, 0], "a machine without I/O of its own has an empty line");
         assert_eq!(samples[1].at_ns, 90);
         assert_eq!((samples[1].processors.busy, samples[1].processors.total), (3, 12));
     }

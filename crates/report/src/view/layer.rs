@@ -6,7 +6,7 @@ use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
 use nestor_stack::{Layer, LayerDefinition, LayerRole, MachineName};
 use nestor_statistics::LatencySummary;
-use nestor_trace::metrics::{SeekMetrics, Timeline};
+use nestor_trace::metrics::{MemberWork, SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
 use nestor_workload::Direction;
 use serde::Serialize;
@@ -102,6 +102,9 @@ pub struct LayerRow {
     pub timeline_start_ns: Option<i64>,
     /// Where a modelled disk spent its time.
     pub service_shares: Option<ServiceShares>,
+    /// What a modelled array asked its disks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<MemberWork>,
     /// Events that the recorder lost.
     pub dropped_events: u64,
     /// What the recorder had to say.
@@ -226,6 +229,7 @@ impl LayerRow {
             seeks: metrics.d2d_seeks.clone(),
             timeline: metrics.timeline.clone(),
             service_shares: service_shares(metrics),
+            members: metrics.members,
             dropped_events: metrics.dropped_events,
             remarks: metrics.remarks.clone(),
             ..row
@@ -277,6 +281,7 @@ impl LayerRow {
         } else if let Some(share) = self.sequential_share {
             parts.push(format!("{} sequential", units::percent(share)));
         }
+        parts.extend(self.members.as_ref().and_then(member_words));
         if self.flushes > 0 {
             parts.push(units::plural_u64(self.flushes, "flush", "flushes"));
         }
@@ -285,6 +290,14 @@ impl LayerRow {
         }
         parts.join(", ")
     }
+}
+
+/// What small writes to an array with parity cost its disks: `4.0 disk requests each, 2 048 reads for parity`.
+fn member_words(work: &MemberWork) -> Option<String> {
+    (work.parity_reads > 0).then(|| {
+        let each = work.operations as f64 / work.requests.max(1) as f64;
+        format!("{each:.1} disk requests each, {} reads for parity", units::count(work.parity_reads))
+    })
 }
 
 /// A layer as a record names it, without its options; a modelled medium keeps its own, and what this version does not know its words.

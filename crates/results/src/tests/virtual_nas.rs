@@ -211,6 +211,7 @@ fn network(stack: &Stack, done: &Done) -> NetworkRecord {
         position,
         client: counts(&calls),
         server: counts(&calls),
+        mount: None,
         to_server: sent.clone(),
         to_client: sent,
     }

@@ -14,6 +14,8 @@ use nestor_layout::Class;
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
+pub use nestor_disk::model::MemberWork;
+
 pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};
 pub use classes::ClassMetrics;
 pub use overview::{Overview, Pattern, Sizes};
@@ -167,6 +169,9 @@ pub struct LayerMetrics {
     pub reissued: u64,
     /// Where a modelled disk spent its service time; absent elsewhere.
     pub service: Option<ServiceTime>,
+    /// What a modelled array asked its disks for; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<MemberWork>,
     /// Events the recorder lost; any number above zero makes counts lower bounds.
     pub dropped_events: u64,
     /// Seconds between first and last event.
@@ -255,6 +260,7 @@ impl LayerMetrics {
             btt: None,
             reissued: 0,
             service: None,
+            members: None,
             dropped_events: 0,
             span_s: 0.0,
             remarks: Vec::new(),

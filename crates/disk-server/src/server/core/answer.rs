@@ -67,7 +67,7 @@ impl Core {
             self.statistics.timed_requests += 1;
             self.statistics.cache_hits += u64::from(record.cache_hit);
             if let Some(log) = &mut self.log {
-                log.push(record);
+                log.writer.push(record);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Core {
         record.overhead_ns = times_ns.end - times_ns.start;
         record.failed = u32::from(status) != VIRTIO_BLK_S_OK;
         if let Some(log) = &mut self.log {
-            log.push(record);
+            log.writer.push(record);
         }
     }
 }

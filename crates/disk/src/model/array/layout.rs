@@ -34,6 +34,13 @@ pub struct Step {
     pub then: Vec<Piece>,
 }
 
+impl Step {
+    /// Whether its writes need what is on the disks.
+    pub fn reads_first(&self) -> bool {
+        !self.then.is_empty()
+    }
+}
+
 /// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayLayout {

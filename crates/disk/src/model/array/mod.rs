@@ -1,13 +1,15 @@
 //! Arrays of hard disks: striped (RAID-0), or striped with parity (RAID-5).
 
 mod layout;
+mod work;
 
 use std::collections::BTreeMap;
 
 use super::hdd::{HddFigures, HddModel};
-use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES};
+use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
 use crate::log::Operation;
 pub use layout::{ArrayLayout, Piece, Redundancy, Step};
+pub use work::MemberWork;
 
 /// The golden ratio's fraction spreads any number of spindles evenly over the revolution: disks of an array do not
 /// turn in step, and a fixed pattern keeps the model free of chance.
@@ -26,10 +28,28 @@ pub struct ArrayFigures {
     pub controller_overhead_ns: u64,
 }
 
+/// A piece that could begin only when another was done, with what that took: waiting for its disk between them is overhead.
+fn one_after_the_other(before: Completion, piece: Completion) -> Completion {
+    let waited_ns = piece.service_start_ns.saturating_sub(before.complete_ns);
+    Completion {
+        service_start_ns: before.service_start_ns,
+        parts: ServiceParts {
+            seek_ns: before.parts.seek_ns + piece.parts.seek_ns,
+            rotation_ns: before.parts.rotation_ns + piece.parts.rotation_ns,
+            transfer_ns: before.parts.transfer_ns + piece.parts.transfer_ns,
+            overhead_ns: before.parts.overhead_ns + piece.parts.overhead_ns + waited_ns,
+        },
+        ..piece
+    }
+}
+
 /// A request whose pieces are with the disks.
 #[derive(Clone, Debug)]
 struct Open {
     request: ModelRequest,
+    arrived_ns: u64,
+    /// When the last of what its writes needed had been read.
+    read_until_ns: Option<u64>,
     steps_left: usize,
     last: Option<Completion>,
     all_hit: bool,
@@ -41,6 +61,8 @@ struct OpenStep {
     request: u64,
     pieces_left: usize,
     then: Vec<Piece>,
+    /// In the second half, the piece of the first half that was done last.
+    before: Option<Completion>,
 }
 
 /// The model of an array. Two writes to one row do not wait for each other: what they compute is not modelled, and their disks serve them one
@@ -56,6 +78,7 @@ pub struct ArrayModel {
     completions: BTreeMap<(u64, u64), Completion>,
     decided: u64,
     scratch: Vec<Completion>,
+    work: MemberWork,
 }
 
 impl ArrayModel {
@@ -86,10 +109,12 @@ impl ArrayModel {
             completions: BTreeMap::new(),
             decided: 0,
             scratch: Vec::new(),
+            work: MemberWork::default(),
         })
     }
 
     fn give(&mut self, step: u64, pieces: &[Piece], now_ns: u64) {
+        self.work.operations += pieces.len() as u64;
         for piece in pieces {
             let Piece { operation, member, sector, sectors } = *piece;
             self.members[member].submit(ModelRequest { id: step, operation, sector, sectors }, now_ns);
@@ -101,6 +126,7 @@ impl ArrayModel {
         let Some(step) = self.steps.get_mut(&piece.id) else { return };
         step.pieces_left -= 1;
         let Some(open) = self.open.get_mut(&step.request) else { return };
+        let piece = step.before.map_or(piece, |before| one_after_the_other(before, piece));
         open.all_hit &= piece.cache_hit;
         if open.last.is_none_or(|last| last.complete_ns <= piece.complete_ns) {
             open.last = Some(piece);
@@ -111,6 +137,8 @@ impl ArrayModel {
         let then = std::mem::take(&mut step.then);
         if !then.is_empty() {
             step.pieces_left = then.len();
+            step.before = Some(piece);
+            open.read_until_ns = open.read_until_ns.max(Some(piece.complete_ns));
             return self.give(piece.id, &then, piece.complete_ns);
         }
         open.steps_left -= 1;
@@ -124,7 +152,9 @@ impl ArrayModel {
 
     /// All that a request asks for is done.
     fn finish(&mut self, id: u64) {
-        let Some(Open { request, last: Some(last), all_hit, .. }) = self.open.remove(&id) else { return };
+        let Some(open) = self.open.remove(&id) else { return };
+        let Open { request, arrived_ns, read_until_ns, last: Some(last), all_hit, .. } = open else { return };
+        self.work.parity_wait_ns += read_until_ns.map_or(0, |until_ns| until_ns - arrived_ns);
         let moves_data = matches!(request.operation, Operation::Read | Operation::Write);
         let bytes = if moves_data { u64::from(request.sectors) * SECTOR_BYTES } else { 0 };
         let bus_ns = (bytes as f64 / self.figures.bus_bytes_per_s * 1e9) as u64;
@@ -154,11 +184,20 @@ impl Model for ArrayModel {
     fn submit(&mut self, request: ModelRequest, now_ns: u64) {
         let ModelRequest { id, operation, sector, sectors } = request;
         let steps = self.figures.layout.steps(operation, sector, u64::from(sectors));
-        self.open.insert(id, Open { request, steps_left: steps.len(), last: None, all_hit: true });
-        for Step { first, then } in steps {
+        let (steps_left, arrived_ns) = (steps.len(), now_ns);
+        let open = Open { request, arrived_ns, read_until_ns: None, steps_left, last: None, all_hit: true };
+        self.open.insert(id, open);
+        self.work.requests += 1;
+        self.work.partial_writes += u64::from(steps.iter().any(Step::reads_first));
+        for step in steps {
+            for read in step.first.iter().filter(|_| step.reads_first()) {
+                self.work.parity_reads += 1;
+                self.work.parity_read_bytes += u64::from(read.sectors) * SECTOR_BYTES;
+            }
+            let Step { first, then } = step;
             self.steps_begun += 1;
             let step = self.steps_begun;
-            self.steps.insert(step, OpenStep { request: id, pieces_left: first.len(), then });
+            self.steps.insert(step, OpenStep { request: id, pieces_left: first.len(), then, before: None });
             self.give(step, &first, now_ns);
         }
     }
@@ -189,6 +228,10 @@ impl Model for ArrayModel {
         while let Some(first) = self.completions.first_entry().filter(|first| first.key().0 <= now_ns) {
             completions.push(first.remove());
         }
+    }
+
+    fn member_work(&self) -> Option<MemberWork> {
+        Some(self.work)
     }
 
     fn is_settled(&self) -> bool {
@@ -263,6 +306,44 @@ mod tests {
         let striped = run_closed_loop(&mut model, 1, writes(1_000_448, 8)).1;
         // The second turn comes to the same sectors a revolution later.
         assert!((1.3..2.5).contains(&(in_place as f64 / striped as f64)), "{in_place} {striped}");
+    }
+
+    #[test]
+    fn what_small_writes_read_is_counted_and_is_a_part_of_their_service() {
+        let written = |name: &str, sectors: u32| {
+            let mut model = array(name);
+            model.set_write_cache(false);
+            let writes = (0..50).map(|id| ModelRequest {
+                id,
+                operation: Operation::Write,
+                sector: id * 1_000_448,
+                sectors,
+            });
+            let (done, _) = run_closed_loop(&mut model, 1, writes);
+            (model.member_work().unwrap(), done)
+        };
+        let (work, done) = written("raid5", 8);
+        // Old data and old parity are read, new ones written.
+        let expected = MemberWork {
+            requests: 50,
+            operations: 200,
+            parity_reads: 100,
+            parity_read_bytes: 100 * 4096,
+            partial_writes: 50,
+            parity_wait_ns: work.parity_wait_ns,
+        };
+        assert_eq!(work, expected);
+        let service_ns: u64 = done.iter().map(|done| done.parts.total_ns()).sum();
+        assert!(
+            (0.2..0.8).contains(&(work.parity_wait_ns as f64 / service_ns as f64)),
+            "{work:?} {service_ns}"
+        );
+        assert_eq!(work.since(&work), MemberWork::default());
+        let (work, _) = written("raid0", 8);
+        assert_eq!(
+            (work.operations, work.parity_reads, work.partial_writes, work.parity_wait_ns),
+            (50, 0, 0, 0)
+        );
     }
 
     proptest! {
