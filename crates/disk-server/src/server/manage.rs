@@ -9,6 +9,7 @@ use super::core::Core;
 use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
+use nestor_log::{Behind, Limits};
 use nestor_stop::StopHandle;
 
 /// How often to look whether a disk has come to rest, if its model does not say when.
@@ -152,7 +153,9 @@ impl Core {
             records: 0,
             dropped: 0,
         };
-        self.log = Some(Writer::create(path, header)?);
+        // What is logged in virtual time must not depend on how fast the file system is in real time.
+        let behind = if self.clock.is_told() { Behind::Wait } else { Behind::Drop };
+        self.log = Some(Writer::limited(path, header, Limits { behind, ..Limits::default() })?);
         Ok(())
     }
 
@@ -190,7 +193,7 @@ impl Core {
 
 /// Closes a log that may not be there.
 pub fn close_log(log: Option<Writer>) -> Result<LogSummary, DiskError> {
-    log.map_or(Ok(LogSummary::default()), Writer::finish)
+    Ok(log.map_or(Ok(LogSummary::default()), Writer::finish)?)
 }
 
 /// Closes a file of stamps that may not be there; returns how many runs it has.
