@@ -66,6 +66,9 @@ pub enum DiskError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A request log could not be written.
+    #[error(transparent)]
+    NotLogged(#[from] nestor_log::LogError),
     /// A request log does not have the form it should have.
     #[error("{}, byte {offset}: {reason}", path.display())]
     Log {

@@ -18,13 +18,11 @@ use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RIN
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
-use crate::port::Queue;
+use crate::port::{QUEUE_SIZE, Queue};
 use crate::shared::Shared;
 
 /// One for each direction.
 const QUEUES: usize = 2;
-/// Descriptors in a queue at most.
-const QUEUE_SIZE: usize = 1024;
 /// The number under which the library's event loop knows the end's alarm: those up to that of queues are its own.
 const ALARM_EVENT: u64 = QUEUES as u64 + 1;
 

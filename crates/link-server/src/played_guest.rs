@@ -125,12 +125,17 @@ impl Guest {
         self.put_chain(Queue::Receive, &[(bytes, None)])
     }
 
+    /// How many chains the link gave back so far.
+    pub fn given_back(&self, queue: Queue) -> u16 {
+        self.read_u16(part(queue, 2) + 2)
+    }
+
     /// The chains that the link gave back, with how many bytes it wrote.
     pub fn used(&self, queue: Queue) -> Vec<(u32, u32)> {
         let base = part(queue, 2);
         let entry = |at: u16| base + 4 + 8 * u64::from(at % SIZE);
         let numbers = |at| (self.read_u32(entry(at)), self.read_u32(entry(at) + 4));
-        (0..self.read_u16(base + 2)).map(numbers).collect()
+        (0..self.given_back(queue)).map(numbers).collect()
     }
 
     /// What is in the buffers that were filled.

@@ -8,7 +8,7 @@ use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
     VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6, VIRTIO_NET_F_MRG_RXBUF,
 };
-use virtio_queue::QueueT;
+use virtio_queue::{DescriptorChain, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace};
 
 use crate::frame::{Frame, LONGEST_BYTES};
@@ -29,8 +29,15 @@ impl Queue {
     }
 }
 
-/// Frames that are under way to an end at most: those of ten seconds at 10 Gbit/s would take as many GB. What more comes is refused.
+/// Descriptors in a queue at most. A driver makes no chain that is longer (virtio 1.2, 2.7.5.3.1), so nothing of a guest is read or taken
+/// more often than that in one turn, whatever its descriptors say and whatever it adds meanwhile.
+pub const QUEUE_SIZE: usize = 1024;
+
+/// Frames that are under way to an end at most. What more comes is refused.
 const MOST_ARRIVING: usize = 1 << 16;
+
+/// Their bytes at most: those of almost a second at 10 Gbit/s.
+const MOST_ARRIVING_BYTES: usize = 1 << 30;
 
 /// A frame on its way to an end.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ pub struct Port {
     features: u64,
     /// In the order of arrival.
     arriving: VecDeque<Arriving>,
+    /// Bytes of all of them.
+    arriving_bytes: usize,
     /// The guest had no buffers for what has arrived, and is to say when it has.
     is_starved: bool,
     /// There was a guest, and it is gone.
@@ -70,6 +79,7 @@ impl Port {
             memory: None,
             features: 0,
             arriving: VecDeque::new(),
+            arriving_bytes: 0,
             is_starved: false,
             is_gone: false,
             room_ns: None,
@@ -111,13 +121,16 @@ impl Port {
         self.vrings.clear();
         self.memory = None;
         self.arriving.clear();
+        self.arriving_bytes = 0;
         self.room_ns = None;
         self.is_gone = true;
     }
 
     /// A frame is on its way here.
     pub fn expect(&mut self, at_ns: u64, frame: Frame) {
-        if self.is_connected() && self.arriving.len() < MOST_ARRIVING {
+        let bytes = self.arriving_bytes.saturating_add(frame.queue_bytes());
+        if self.is_connected() && self.arriving.len() < MOST_ARRIVING && bytes <= MOST_ARRIVING_BYTES {
+            self.arriving_bytes = bytes;
             self.arriving.push_back(Arriving { at_ns, frame });
         } else {
             self.refused += 1;
@@ -152,19 +165,18 @@ impl Port {
     fn take_frame(&mut self) -> Option<Frame> {
         let mut refused = 0;
         let taken = self.with_queue(Queue::Transmit, |state, memory| {
-            loop {
+            // A guest that goes on adding what is no frame holds nobody up for longer than this.
+            for _ in 0..QUEUE_SIZE {
                 let chain = state.get_queue_mut().pop_descriptor_chain(memory)?;
                 let head = chain.head_index();
-                let mut bytes = Vec::new();
-                let is_whole = chain
-                    .filter(|piece| !piece.is_write_only())
-                    .all(|piece| read_piece(memory, piece.addr(), piece.len() as usize, &mut bytes));
+                let frame = read_chain(memory, chain).and_then(Frame::sent);
                 let _ = state.add_used(head, 0);
-                match Frame::sent(bytes).filter(|_| is_whole) {
-                    Some(frame) => return Some(frame),
-                    None => refused += 1,
+                if frame.is_some() {
+                    return frame;
                 }
+                refused += 1;
             }
+            None
         });
         self.refused += refused;
         taken.flatten()
@@ -185,14 +197,17 @@ impl Port {
         let mut any = false;
         while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(mut next) = self.arriving.pop_front() else { break };
+            let bytes = next.frame.queue_bytes();
             match self.give(&mut next.frame) {
                 Given::Done => any = true,
                 Given::Never => self.refused += 1,
                 Given::Later => {
                     self.arriving.push_front(next);
                     self.is_starved = true;
+                    break;
                 }
             }
+            self.arriving_bytes -= bytes;
         }
         if any {
             self.with_queue(Queue::Receive, |state, _| notify(state));
@@ -284,17 +299,31 @@ fn chains_for(
     let mut chains = Vec::new();
     let mut room = 0;
     while room < bytes {
-        if !is_merged && !chains.is_empty() {
+        let most = if is_merged { QUEUE_SIZE } else { 1 };
+        if chains.len() == most {
             return Err(Given::Never);
         }
         let chain = state.get_queue_mut().pop_descriptor_chain(memory).ok_or(Given::Later)?;
         let head = chain.head_index();
-        let writable = chain.filter(|piece| piece.is_write_only());
+        let writable = chain.take(QUEUE_SIZE).filter(|piece| piece.is_write_only());
         let pieces: Vec<_> = writable.map(|piece| (piece.addr(), piece.len() as usize)).collect();
         room += pieces.iter().map(|(_, bytes)| bytes).sum::<usize>();
         chains.push(Buffers { head, pieces });
     }
     Ok(chains)
+}
+
+/// What a chain has for the link; `None` if not all of it is there, or it is longer than a queue, or than any frame.
+fn read_chain(memory: &GuestMemory, chain: DescriptorChain<&GuestMemory>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (number, piece) in chain.enumerate() {
+        let is_read =
+            piece.is_write_only() || read_piece(memory, piece.addr(), piece.len() as usize, &mut bytes);
+        if number >= QUEUE_SIZE || !is_read {
+            return None;
+        }
+    }
+    Some(bytes)
 }
 
 /// Appends a piece of the guest's memory; whether it is there and makes no frame that is too long.

@@ -7,7 +7,7 @@ use nestor_link::{Direction, End, Fate, LinkStatistics, Sent};
 use nestor_serving::{Clock, ServingError};
 use nestor_stop::StopHandle;
 
-use crate::port::{Port, Queue};
+use crate::port::{Port, QUEUE_SIZE, Queue};
 use crate::together::Together;
 use crate::{LinkOptions, LinkTime};
 
@@ -206,14 +206,18 @@ impl Link {
         if !has_room && notified != Some(Queue::Transmit) {
             return;
         }
-        let mut any = false;
+        let mut taken = 0;
         self.ports[sender].room_ns = loop {
+            // In real time, a guest adds frames while others are taken. The other end has its turn before the rest.
+            if taken == QUEUE_SIZE {
+                break self.ports[sender].has_frames().then_some(now_ns);
+            }
             let room_ns = self.directions[sender].room_at_ns(now_ns);
             if room_ns > now_ns {
                 break self.ports[sender].has_frames().then_some(room_ns);
             }
             let Some(frame) = self.ports[sender].next_frame() else { break None };
-            any = true;
+            taken += 1;
             let (mut pieces, mut bytes) = (0, 0);
             let on_the_wire =
                 frame.on_the_wire().inspect(|piece| (pieces, bytes) = (pieces + 1, bytes + piece));
@@ -226,7 +230,7 @@ impl Link {
                 Fate::Lost { .. } => sent.lost += pieces,
             }
         };
-        if any {
+        if taken > 0 {
             self.ports[sender].notify_sender();
         }
     }
@@ -237,9 +241,8 @@ impl Link {
         if notified != Some(Queue::Transmit) {
             return;
         }
-        while port.next_frame().is_some() {
-            port.refused += 1;
-        }
+        let taken = std::iter::from_fn(|| port.next_frame()).take(QUEUE_SIZE).count();
+        port.refused += taken as u64;
         port.notify_sender();
     }
 

@@ -10,6 +10,7 @@ use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
 use nestor_disk::model::MemberWork;
+use nestor_log::{Behind, Limits};
 use nestor_stop::StopHandle;
 
 /// How often to look whether a disk has come to rest, if its model does not say when.
@@ -153,7 +154,10 @@ impl Core {
             records: 0,
             dropped: 0,
         };
-        self.log = Some(OpenLog { writer: Writer::create(path, header)?, members: self.model.member_work() });
+        // What is logged in virtual time must not depend on how fast the file system is in real time.
+        let behind = if self.clock.is_told() { Behind::Wait } else { Behind::Drop };
+        let writer = Writer::limited(path, header, Limits { behind, ..Limits::default() })?;
+        self.log = Some(OpenLog { writer, members: self.model.member_work() });
         Ok(())
     }
 
@@ -210,7 +214,8 @@ pub struct TakenLog {
 /// Closes a log that may not be there.
 pub fn close_log(log: Option<TakenLog>) -> Result<LogSummary, DiskError> {
     let Some(TakenLog { writer, members }) = log else { return Ok(LogSummary::default()) };
-    Ok(LogSummary { members, ..writer.finish()? })
+    let nestor_log::LogSummary { records, dropped } = writer.finish()?;
+    Ok(LogSummary { records, dropped, members })
 }
 
 /// Closes a file of stamps that may not be there; returns how many runs it has.

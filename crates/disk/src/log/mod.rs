@@ -11,10 +11,10 @@ mod stamps;
 mod writer;
 
 pub use fault::LogFault;
-pub use reader::{Reader, read_up_to};
+pub use reader::Reader;
 pub use record::{HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
 pub use stamps::{
     STAMP_BYTES, STAMP_HEADER_BYTES, STAMP_MAGIC, STAMP_RECORD_BYTES, StampReader, StampRun, StampWriter,
     stamp, stamp_of,
 };
-pub use writer::{LogSummary, Writer};
+pub use writer::{DiskLog, LogSummary, Writer};

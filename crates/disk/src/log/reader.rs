@@ -1,8 +1,10 @@
 //! Reading a log, record by record.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use nestor_log::read_up_to;
 
 use super::fault::LogFault;
 use super::record::{HEADER_BYTES, Header, RECORD_BYTES, Record};
@@ -85,21 +87,4 @@ impl<R: Read> Iterator for Reader<R> {
         self.ended = !matches!(next, Some(Ok(_)));
         next
     }
-}
-
-/// Fills `bytes` as far as the source reaches; returns how far. Files of records are read so: the last record may be cut off.
-///
-/// # Errors
-/// The source cannot be read.
-pub fn read_up_to(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match source.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

@@ -1,5 +1,6 @@
 //! The form of the log's header and records.
 
+use nestor_log::{Cursor, Fields};
 use serde::{Deserialize, Serialize};
 
 use super::fault::LogFault;
@@ -108,7 +109,7 @@ impl Record {
 
     /// The record as it is in the log.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
-        let mut out = Fields::<RECORD_BYTES>::new();
+        let mut out = Fields::<RECORD_BYTES>::default();
         out.u64(self.sequence);
         out.u64(self.sector);
         out.u32(self.sectors);
@@ -132,7 +133,7 @@ impl Record {
         ] {
             out.u64(time_ns);
         }
-        out.bytes
+        out.finish()
     }
 
     /// Reads a record.
@@ -140,12 +141,12 @@ impl Record {
     /// # Errors
     /// Says what is wrong with the bytes: an operation or a flag that does not exist.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, LogFault> {
-        let mut from = Cursor { bytes, at: 0 };
+        let mut from = Cursor::at(bytes, 0);
         let (sequence, sector) = (from.u64(), from.u64());
         let sectors = from.u32();
         let (queue, queue_depth) = (from.u16(), from.u16());
         let (operation, flags) = (from.u8(), from.u8());
-        from.at += 6;
+        from.skip(6);
         let operation = Operation::from_code(operation).ok_or(LogFault::Operation(operation))?;
         if flags & !(FLAG_CACHE_HIT | FLAG_TIMED | FLAG_FAILED) != 0 {
             return Err(LogFault::Flags(flags));
@@ -193,7 +194,7 @@ impl Operation {
 impl Header {
     /// The header as it is in the log.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut out = Fields::<HEADER_BYTES>::new();
+        let mut out = Fields::<HEADER_BYTES>::default();
         out.put(MAGIC);
         out.u32(VERSION);
         out.u32(HEADER_BYTES as u32);
@@ -207,7 +208,7 @@ impl Header {
             end -= 1;
         }
         out.put(&self.disk.as_bytes()[..end]);
-        out.bytes
+        out.finish()
     }
 
     /// Reads a header.
@@ -215,7 +216,7 @@ impl Header {
     /// # Errors
     /// The offset of the wrong field, and the mistake.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, LogFault)> {
-        let mut from = Cursor { bytes, at: 8 };
+        let mut from = Cursor::at(bytes, 8);
         if &bytes[..8] != MAGIC {
             return Err((0, LogFault::NoLog));
         }
@@ -225,7 +226,7 @@ impl Header {
             ("record length", RECORD_BYTES as u32),
             ("clock", CLOCK_MONOTONIC),
         ] {
-            let offset = from.at as u64;
+            let offset = from.offset() as u64;
             let found = from.u32();
             if found != expected {
                 return Err((offset, LogFault::OtherProgram { field, found, expected }));
@@ -233,70 +234,11 @@ impl Header {
         }
         let (opened_ns, sectors, first_sector) = (from.u64(), from.u64(), from.u64());
         let (records, dropped) = (from.u64(), from.u64());
-        let name = &bytes[from.at..from.at + NAME_BYTES];
+        let name = &bytes[from.offset()..from.offset() + NAME_BYTES];
         let length = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
-        let disk =
-            std::str::from_utf8(&name[..length]).map_err(|_| (from.at as u64, LogFault::Name))?.to_owned();
+        let disk = std::str::from_utf8(&name[..length])
+            .map_err(|_| (from.offset() as u64, LogFault::Name))?
+            .to_owned();
         Ok(Self { disk, opened_ns, sectors, first_sector, records, dropped })
-    }
-}
-
-/// Puts little-endian fields one after the other into `N` bytes.
-struct Fields<const N: usize> {
-    bytes: [u8; N],
-    at: usize,
-}
-
-impl<const N: usize> Fields<N> {
-    fn new() -> Self {
-        Self { bytes: [0; N], at: 0 }
-    }
-
-    fn put(&mut self, field: &[u8]) {
-        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
-        self.at += field.len();
-    }
-
-    fn u16(&mut self, field: u16) {
-        self.put(&field.to_le_bytes());
-    }
-
-    fn u32(&mut self, field: u32) {
-        self.put(&field.to_le_bytes());
-    }
-
-    fn u64(&mut self, field: u64) {
-        self.put(&field.to_le_bytes());
-    }
-}
-
-/// Takes little-endian fields one after the other; the caller reads no more than there are.
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Cursor<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut field = [0; N];
-        field.copy_from_slice(&self.bytes[self.at..self.at + N]);
-        self.at += N;
-        field
-    }
-
-    fn u8(&mut self) -> u8 {
-        self.take::<1>()[0]
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
-    }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take())
     }
 }

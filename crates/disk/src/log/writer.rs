@@ -1,22 +1,11 @@
-//! Writing a log without delaying the requests in it.
+//! Writing a log.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
-
+use nestor_log::Form;
+use nestor_ownership::FileKind;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Header, MAGIC, Record};
-use crate::error::DiskError;
 use crate::model::MemberWork;
-use nestor_ownership::FileKind;
-
-/// Records handed to the writing thread at once: waking it for each would cost more than the request.
-const BATCH_RECORDS: usize = 512;
-/// Batches that may wait for the file system (3 MiB of records) before requests go unlogged.
-const WAITING_BATCHES: usize = 64;
 
 /// How a log ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,106 +20,29 @@ pub struct LogSummary {
 }
 
 /// Takes records on the server's thread and writes them on another.
-pub struct Writer {
-    path: PathBuf,
-    header: Header,
-    batch: Vec<Record>,
-    sender: Option<SyncSender<Vec<Record>>>,
-    thread: Option<JoinHandle<(io::Result<File>, u64)>>,
-    summary: LogSummary,
-}
+pub type Writer = nestor_log::Writer<DiskLog>;
 
-impl Writer {
-    /// Creates the log file, readable by its owner only, or empties an earlier one; nothing else gives way to it.
-    ///
-    /// # Errors
-    /// The file cannot be created or written, or no thread can be started.
-    pub fn create(path: impl AsRef<Path>, header: Header) -> Result<Self, DiskError> {
-        let path = path.as_ref().to_owned();
-        let kind = FileKind { name: "a request log", magic: MAGIC };
-        let mut file = kind.create(&path, 0o600).map_err(DiskError::io("create the request log", &path))?;
-        file.write_all(&header.encode()).map_err(DiskError::io("write the request log", &path))?;
-        let (sender, receiver) = sync_channel(WAITING_BATCHES);
-        let thread = std::thread::Builder::new()
-            .name("disk-log".to_owned())
-            .spawn(move || write_batches(file, &receiver))
-            .map_err(DiskError::system("start the request log's thread"))?;
-        Ok(Self {
-            path,
-            header,
-            batch: Vec::with_capacity(BATCH_RECORDS),
-            sender: Some(sender),
-            thread: Some(thread),
-            summary: LogSummary::default(),
-        })
+/// The log of a modelled disk.
+pub enum DiskLog {}
+
+impl Form for DiskLog {
+    type Header = Header;
+    type Record = Record;
+
+    const FILE: FileKind = FileKind { name: "a request log", magic: MAGIC };
+    const NAME: &'static str = "the request log";
+    const THREAD: &'static str = "disk-log";
+
+    fn header(
+        header: &Header,
+        nestor_log::LogSummary { records, dropped }: nestor_log::LogSummary,
+    ) -> Vec<u8> {
+        Header { records, dropped, ..header.clone() }.encode().to_vec()
     }
 
-    /// Adds a record. Never waits: if the file system lags too far behind, the record is dropped and counted.
-    pub fn push(&mut self, record: Record) {
-        self.batch.push(record);
-        if self.batch.len() >= BATCH_RECORDS {
-            self.hand_over(false);
-        }
+    fn record(record: &Record) -> impl AsRef<[u8]> {
+        record.encode()
     }
-
-    /// Writes the remaining records and closes the log.
-    ///
-    /// # Errors
-    /// Some of the log could not be written.
-    pub fn finish(mut self) -> Result<LogSummary, DiskError> {
-        self.close()
-    }
-
-    fn hand_over(&mut self, wait: bool) {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_RECORDS));
-        let lost = match &self.sender {
-            Some(sender) if wait => sender.send(batch).err().map(|e| e.0),
-            Some(sender) => sender.try_send(batch).err().map(|e| match e {
-                TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
-            }),
-            None => Some(batch),
-        };
-        self.summary.dropped += lost.map_or(0, |batch| batch.len() as u64);
-    }
-
-    fn close(&mut self) -> Result<LogSummary, DiskError> {
-        let Some(thread) = self.thread.take() else { return Ok(self.summary) };
-        self.hand_over(true);
-        self.sender = None;
-        let (file, records) =
-            thread.join().unwrap_or_else(|_| (Err(io::Error::other("its thread panicked")), 0));
-        let write = DiskError::io("write the request log", &self.path);
-        self.summary.records = records;
-        let header = Header { records, dropped: self.summary.dropped, ..self.header.clone() };
-        let finish = |mut file: File| {
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&header.encode())
-        };
-        file.and_then(finish).map_err(write)?;
-        Ok(self.summary)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // `finish` reports errors. Dropping a log cannot.
-        let _ = self.close();
-    }
-}
-
-/// Returns the file, or the first error, and the records that reached it.
-fn write_batches(file: File, batches: &Receiver<Vec<Record>>) -> (io::Result<File>, u64) {
-    let mut out = BufWriter::with_capacity(1 << 18, file);
-    let mut records = 0;
-    for batch in batches {
-        for record in &batch {
-            if let Err(error) = out.write_all(&record.encode()) {
-                return (Err(error), records);
-            }
-            records += 1;
-        }
-    }
-    (out.into_inner().map_err(|e| e.into_error()), records)
 }
 
 #[cfg(test)]
@@ -193,7 +105,7 @@ mod tests {
             let mut writer = Writer::create(&path, header()).unwrap();
             records.iter().for_each(|record| writer.push(*record));
             let summary = writer.finish().unwrap();
-            prop_assert_eq!(summary, LogSummary { records: records.len() as u64, ..LogSummary::default() });
+            prop_assert_eq!(summary, nestor_log::LogSummary { records: records.len() as u64, ..nestor_log::LogSummary::default() });
 
             let reader = Reader::open(&path).unwrap();
             prop_assert_eq!(reader.header(), &Header { records: records.len() as u64, ..header() });

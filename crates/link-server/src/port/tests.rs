@@ -212,3 +212,48 @@ proptest! {
         prop_assert!(port.next_arrival_ns().is_none());
     }
 }
+
+/// A descriptor that refers to a table of descriptors (virtio 1.2, 2.7.5.3).
+const INDIRECT: u16 = 4;
+/// The longest table that there can be.
+const LONGEST_TABLE_BYTES: u32 = 16 * u16::MAX as u32;
+/// Where it is.
+const TABLE: u64 = 0x8000;
+
+/// Puts a chain with a table of as many pieces of a byte as there can be, which are all the same one.
+fn put_endless(guest: &mut Guest, queue: Queue, flags: u16) {
+    let piece = [&0u64.to_le_bytes()[..], &1u32.to_le_bytes(), &(NEXT | flags).to_le_bytes(), &[0, 0]];
+    guest.write(TABLE, &piece.concat());
+    guest.describe(queue, 0, TABLE, LONGEST_TABLE_BYTES, INDIRECT, 0);
+    guest.put(queue, 0);
+}
+
+#[test]
+fn a_chain_that_is_longer_than_a_queue_is_no_frame() {
+    let (mut port, mut guest) = connected(EVERYTHING);
+    put_endless(&mut guest, Queue::Transmit, 0);
+    assert_eq!((port.next_frame(), port.refused), (None, 1));
+    assert_eq!(guest.used(Queue::Transmit), [(0, 0)], "it is given back");
+}
+
+#[test]
+fn a_chain_that_is_longer_than_a_queue_has_room_for_no_more_than_one_that_is_not() {
+    let (mut port, mut guest) = connected(0);
+    put_endless(&mut guest, Queue::Receive, WRITE);
+    port.expect(1, arriving(vec![0; QUEUE_SIZE + 1]));
+    port.expect(1, arriving(vec![0; QUEUE_SIZE]));
+    assert!(port.deliver(1));
+    assert_eq!(port.refused, 1, "of the longer frame it does not hold the last byte");
+}
+
+#[test]
+fn what_is_under_way_takes_no_more_memory_than_there_is_for_it() {
+    let (mut port, _guest) = connected(EVERYTHING);
+    let longest = arriving(vec![0; LONGEST_BYTES]);
+    port.arriving_bytes = MOST_ARRIVING_BYTES - LONGEST_BYTES;
+    port.expect(1, longest.clone());
+    port.expect(1, longest);
+    assert_eq!((port.arriving.len(), port.refused), (1, 1));
+    port.disconnect();
+    assert_eq!(port.arriving_bytes, 0);
+}

@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use nestor_link::Wire;
 
 use super::*;
-use crate::played_guest::{Guest, frame};
+use crate::played_guest::{Guest, SIZE, frame};
 
 /// On it, a frame of the shortest length takes 672 ns.
 const GBIT: Wire =
@@ -202,4 +203,30 @@ fn in_real_time_a_frame_arrives_by_itself() {
         shared.run(End::Upper, None);
     }
     assert_eq!(upper.received_marks(), [1]);
+}
+
+#[test]
+fn a_guest_that_never_stops_adding_what_is_no_frame_holds_nobody_up() {
+    let (shared, [mut lower, mut upper]) = connected(LinkTime::Real, Wire { delay_ns: 0, ..GBIT });
+    // Every place of its queue has an empty chain, and it always says that it has as many more as there are places.
+    for _ in 0..SIZE {
+        lower.send(&[&[]]);
+    }
+    upper.send(&[&frame(1)]);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                lower.claim(Queue::Transmit, lower.given_back(Queue::Transmit).wrapping_add(SIZE));
+            }
+        });
+        for _ in 0..50 {
+            shared.run(End::Lower, Some(Queue::Transmit));
+        }
+        shared.run(End::Upper, Some(Queue::Transmit));
+        ends.store(true, Ordering::Relaxed);
+    });
+    let statistics = shared.statistics();
+    assert_eq!((statistics.from_lower.frames, statistics.from_upper.frames), (0, 1));
+    assert!(statistics.from_lower.refused > 0);
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use nestor_disk::log::read_up_to;
+use nestor_log::read_up_to;
 
 use super::codec::{decode_header, decode_record};
 use super::{HEADER_BYTES, RECORD_BYTES, RequestFault, RequestHeader};
