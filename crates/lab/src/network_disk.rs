@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Cause, Command, Machine, MachineError};
+use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Stack};
 
@@ -54,7 +54,12 @@ impl Lab {
         let device = DEVICE.to_owned();
         progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        progressing.points.push(BlockPoint {
+            offered_by: index,
+            machine: on,
+            device: device.clone(),
+            begins_at: None,
+        });
         Ok(Offered { on, thing: Thing::Block { device, zeroed: served.zeroed } })
     }
 
@@ -100,7 +105,9 @@ fn serve(
     let argv = server_command(options, remote, &ready, &format!("json:{disk}"));
     let process = server.start_process(Command::new(argv), &log)?;
     progressing.note_undo(on, UndoStep::EndProcess(process));
-    server.await_file(process, &ready, SERVER_LIMIT).map_err(|e| e.saying(&said(&server, &log)))?;
+    server
+        .await_ready(process, ReadySign::File(ready), SERVER_LIMIT)
+        .map_err(|e| e.saying(&said(&server, &log)))?;
     let image = served.image;
     progressing.network_disks.push(NetworkDisk { layer: index, server: on, image, process, log });
     Ok(())
@@ -132,7 +139,8 @@ pub(crate) fn detach(client: &Machine, device: &str) -> Result<(), MachineError>
 /// What is to be said of a server that has ended; `None` of one that runs, or whose machine does not answer.
 fn ended(stack: &Stack, disk: &NetworkDisk, server: &Machine) -> Option<String> {
     // A program that runs is told from one that has ended by why it has not made a file.
-    let waited = server.await_file(disk.process, NEVER_MADE, Duration::ZERO).err()?;
+    let waited =
+        server.await_ready(disk.process, ReadySign::File(NEVER_MADE.to_owned()), Duration::ZERO).err()?;
     let Cause::ProgramFailed { ended, .. } = waited.cause() else { return None };
     let (layer, said) = (stack.layer(disk.layer).label(), said(server, &disk.log));
     let said = if said.is_empty() { said } else { format!(": {said}") };
