@@ -4,8 +4,10 @@
 //! machines together ([`together`](self)): neither runs further ahead of the other than a frame takes to it at least.
 
 mod backend;
+pub mod check;
 mod checksum;
 pub mod control;
+mod driver;
 mod frame;
 #[cfg(test)]
 mod played_guest;

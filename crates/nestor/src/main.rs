@@ -79,7 +79,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Doctor(arguments) => commands::doctor::run(&arguments)?,
         Command::Disk(command) => commands::disk::run(command)?,
-        Command::Link(command) => commands::link::run(command)?,
+        Command::Link(command) => return commands::link::run(command),
         Command::Trace(command) => commands::trace::run(command)?,
         Command::Lab(command) => commands::lab::run(&command)?,
         Command::Stack(arguments) => commands::stack::run(&arguments)?,

@@ -4,6 +4,7 @@
 //! the samples it got says so with `None`; it never makes up an interval.
 
 pub mod additive;
+pub mod binomial;
 pub mod change_point;
 pub mod cholesky;
 pub mod closed_network;
@@ -32,6 +33,7 @@ pub mod surface;
 pub mod variation;
 
 pub use additive::{AdditiveModel, AdditiveRun, LackOfFit, LevelEffect, Prediction};
+pub use binomial::binomial_interval;
 pub use change_point::{ChangePoint, change_points};
 pub use closed_network::{Equilibrium, Station, StationUse};
 pub use design::{Design, GivenRun, NoDesign};

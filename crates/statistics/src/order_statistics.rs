@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::binomial::cumulative_binomial;
 use crate::summary::Interval;
 
 /// Two samples that bracket a quantile.
@@ -45,21 +46,6 @@ pub fn quantile_interval(samples: &[f64], quantile: f64, confidence: f64) -> Opt
         interval: Interval { low: sorted[low - 1], high: sorted[high - 1] },
         coverage: at_most[high - 1] - at_most[low - 1],
     })
-}
-
-/// Probability that of `samples` at most 0, 1, 2 … lie below the quantile.
-fn cumulative_binomial(samples: usize, quantile: f64) -> Vec<f64> {
-    // In logarithms, because 0.5^2000 is 0 in a float.
-    let odds = (quantile / (1.0 - quantile)).ln();
-    let mut logarithm = samples as f64 * (1.0 - quantile).ln();
-    let mut sum = 0.0;
-    (0..=samples)
-        .map(|k| {
-            sum += logarithm.exp();
-            logarithm += ((samples - k) as f64 / (k + 1) as f64).ln() + odds;
-            f64::min(sum, 1.0)
-        })
-        .collect()
 }
 
 #[cfg(test)]

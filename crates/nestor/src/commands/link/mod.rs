@@ -1,6 +1,9 @@
 //! `nestor link`: modelled network links.
 
+mod check;
+
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
@@ -22,6 +25,10 @@ pub enum LinkCommand {
         -chardev socket,id=n,path=/run/a.sock -netdev vhost-user,id=n,chardev=n -device virtio-net-pci,netdev=n,vectors=0 …"
     )]
     Serve(LinkServeArguments),
+    /// Hold links against their model: rate, delay, losses, queue and order of a served link, in virtual time
+    #[command(after_help = "Example:\n  nestor link check link:rate=100mbit:delay=5ms\n\n\
+        It ends with 1 if a link is not as it should be.")]
+    Check(check::LinkCheckArguments),
     /// Control a served link
     Control {
         /// Its control socket
@@ -87,20 +94,22 @@ pub enum LinkTimeArgument {
 ///
 /// # Errors
 /// Sockets that cannot be made, or a server that does not answer.
-pub fn run(command: LinkCommand) -> Result<()> {
+pub fn run(command: LinkCommand) -> Result<ExitCode> {
     match command {
-        LinkCommand::Serve(arguments) => Ok(serve(&options(arguments)?)?),
+        LinkCommand::Serve(arguments) => serve(&options(arguments)?)?,
+        LinkCommand::Check(arguments) => return check::run(&arguments),
         LinkCommand::Control { control, command } => {
             let request = match command {
                 LinkControl::Statistics => LinkRequest::Statistics,
                 LinkControl::Quit => LinkRequest::Quit,
             };
             match ControlClient::connect(&control)?.request(&request)? {
-                LinkResponse::Failed { reason } => Err(anyhow!("the link refused: {reason}")),
-                answer => print_json(&answer),
+                LinkResponse::Failed { reason } => return Err(anyhow!("the link refused: {reason}")),
+                answer => print_json(&answer)?,
             }
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {

@@ -1,0 +1,225 @@
+//! Holds a served link against its model, in virtual time.
+//!
+//! Two machines are played that do what hypervisors do: they speak vhost-user to the server, on its sockets and through its relay, and tell
+//! it their times. When a frame arrives is compared with what the standards say of frames of its length ([`shape`]) at the link's rate and delay:
+//! nothing that is expected comes from the model in `nestor-link`.
+
+mod machine;
+mod rows;
+mod shape;
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nestor_link::{End, Wire};
+use nestor_serving::ServingError;
+use nestor_stop::StopHandle;
+
+use crate::control::{ControlClient, LinkRequest, LinkResponse};
+use crate::{LinkOptions, LinkTime, serve};
+use machine::{PlayedMachine, Seen, Sending};
+pub use rows::{CheckRow, CheckUnit, FrameKind, Quantity, Verdict};
+use rows::{delay_row, disorder_row, lost_row, queue_row, rate_row};
+use shape::Shape;
+
+/// A link that is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedLink {
+    /// Its figures.
+    pub wire: Wire,
+    /// The largest packet, in bytes.
+    pub mtu: u16,
+    /// Which frames are lost.
+    pub seed: u64,
+}
+
+/// Why a link could not be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// It cannot be served.
+    #[error(transparent)]
+    Serving(#[from] ServingError),
+    /// Something of the operating system is missing, or a connection broke.
+    #[error("the link cannot be checked: {0}")]
+    System(#[from] io::Error),
+    /// A front end could not connect.
+    #[error("the link's server and a front end do not understand each other: {0}")]
+    FrontEnd(String),
+    /// The server waits for something that does not come.
+    #[error("the link's server does not answer")]
+    Silent,
+}
+
+impl From<vhost::Error> for CheckError {
+    fn from(error: vhost::Error) -> Self {
+        Self::FrontEnd(error.to_string())
+    }
+}
+
+impl From<vhost::vhost_user::Error> for CheckError {
+    fn from(error: vhost::vhost_user::Error) -> Self {
+        Self::FrontEnd(error.to_string())
+    }
+}
+
+/// How long a server may take until it listens and knows both machines, in real time.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How often to look meanwhile.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Frames that are sent to measure a rate: of segments fewer, because each is some fifty frames.
+const RATE_FRAMES: usize = 200;
+const RATE_SEGMENTS: usize = 40;
+/// Frames that are sent to measure the delay.
+const DELAY_FRAMES: u64 = 40;
+/// Frames that are sent to count those that are lost, with losses and without.
+const LOSS_FRAMES: usize = 10_000;
+const NO_LOSS_FRAMES: usize = 1000;
+/// Frames of all kinds that are sent to see whether they arrive in their order.
+const MIXED_FRAMES: usize = 90;
+/// A queue of more bytes is filled with segments: frames would be more than a link has under way.
+const QUEUE_OF_FRAMES_BYTES: u64 = 4 << 20;
+
+/// Holds a link against its model. `directory` is for its sockets, and is empty.
+///
+/// # Errors
+/// The link cannot be served, or its server does not answer.
+pub fn check(link: &CheckedLink, directory: &Path) -> Result<Vec<CheckRow>, CheckError> {
+    let mut rows = Vec::new();
+    let shapes = [Shape::Shortest, Shape::Longest { mtu: link.mtu }, Shape::Segment { mtu: link.mtu }];
+    for shape in shapes {
+        let plan = at_once(shape, if shape.frames() > 1 { RATE_SEGMENTS } else { RATE_FRAMES });
+        let [_, upper] = live(link, directory, [&plan, &[]])?;
+        rows.push(rate_row(link, Quantity::Rate, End::Lower, &plan, &upper));
+        let [lower, upper] = live(link, directory, [&plan, &plan])?;
+        rows.push(rate_row(link, Quantity::RateBothWays, End::Lower, &plan, &upper));
+        rows.push(rate_row(link, Quantity::RateBothWays, End::Upper, &plan, &lower));
+    }
+    let plan = apart(link);
+    let seen = live(link, directory, [&plan, &plan])?;
+    rows.extend(both_ways(|from, to| delay_row(link, from, &plan, &seen[to.index()])));
+    let plan = at_once(Shape::Shortest, if link.wire.loss > 0.0 { LOSS_FRAMES } else { NO_LOSS_FRAMES });
+    let seen = live(link, directory, [&plan, &plan])?;
+    rows.extend(both_ways(|from, to| lost_row(link, from, &plan, &seen[to.index()])));
+    let plan = more_than_the_queue(link);
+    let seen = live(link, directory, [&plan, &plan])?;
+    rows.extend(both_ways(|from, _| queue_row(link, from, &plan, &seen[from.index()])));
+    let plan: Vec<Sending> =
+        (0..MIXED_FRAMES).map(|at| Sending { at_ns: 0, shape: shapes[at % shapes.len()] }).collect();
+    let seen = live(link, directory, [&plan, &plan])?;
+    rows.extend(both_ways(|from, to| disorder_row(from, &seen[to.index()])));
+    Ok(rows)
+}
+
+fn both_ways(row: impl Fn(End, End) -> CheckRow) -> [CheckRow; 2] {
+    End::BOTH.map(|from| row(from, from.other()))
+}
+
+/// Frames that are all there at time zero.
+fn at_once(shape: Shape, frames: usize) -> Vec<Sending> {
+    vec![Sending { at_ns: 0, shape }; frames]
+}
+
+/// Frames of which each finds the wire free.
+fn apart(link: &CheckedLink) -> Vec<Sending> {
+    let shapes = [Shape::Shortest, Shape::Longest { mtu: link.mtu }];
+    let gap_ns = 2 * wire_ns(link, shapes[1].bits()) + 1000;
+    let sending = |at: u64| Sending { at_ns: at * gap_ns, shape: shapes[(at % 2) as usize] };
+    (0..DELAY_FRAMES).map(sending).collect()
+}
+
+/// Frames at time zero, of which the queue does not hold all.
+fn more_than_the_queue(link: &CheckedLink) -> Vec<Sending> {
+    let shape = match link.wire.queue_bytes {
+        ..=QUEUE_OF_FRAMES_BYTES => Shape::Longest { mtu: link.mtu },
+        _ => Shape::Segment { mtu: link.mtu },
+    };
+    let held = link.wire.queue_bytes * 8 / shape.bits();
+    at_once(shape, usize::try_from(held).unwrap_or(usize::MAX).saturating_add(4))
+}
+
+/// What so many bits take on the wire.
+fn wire_ns(link: &CheckedLink, bits: u64) -> u64 {
+    (bits as f64 * 1e9 / link.wire.rate_bits_per_s as f64).ceil() as u64
+}
+
+/// When everything that both machines send has arrived for certain, if the link is as it should be.
+fn all_there_ns(link: &CheckedLink, plans: [&[Sending]; 2]) -> u64 {
+    let last = |plan: &[Sending]| {
+        let begins_ns = plan.last().map_or(0, |last| last.at_ns);
+        begins_ns + wire_ns(link, plan.iter().map(|sending| sending.shape.bits()).sum())
+    };
+    let last_ns = plans.map(last).into_iter().max().unwrap_or(0);
+    last_ns + last_ns / 10 + 2 * link.wire.delay_ns + 1_000_000
+}
+
+/// What two machines see that send what is planned for each over a new link.
+fn live(link: &CheckedLink, directory: &Path, plans: [&[Sending]; 2]) -> Result<[Seen; 2], CheckError> {
+    let path = |name: &str| directory.join(name);
+    let options = LinkOptions {
+        wire: link.wire,
+        seed: link.seed,
+        sockets: [path("lower.sock"), path("upper.sock")],
+        control: Some(path("control.sock")),
+        time: LinkTime::Virtual,
+        stop: StopHandle::new()?,
+    };
+    let until_ns = all_there_ns(link, plans);
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&options));
+        let seen = join(&options, &path("control.sock"), || server.is_finished())
+            .and_then(|machines| live_together(machines, plans, until_ns));
+        options.stop.stop();
+        // Why it could not be served is the cause of everything else.
+        server.join().map_err(|_| CheckError::Silent)??;
+        seen
+    })
+}
+
+/// Connects both machines, and joins them.
+fn join(
+    options: &LinkOptions,
+    control: &Path,
+    has_ended: impl Fn() -> bool,
+) -> Result<[PlayedMachine; 2], CheckError> {
+    let deadline = Instant::now() + START_LIMIT;
+    let wait = || {
+        std::thread::sleep(LOOK);
+        if has_ended() || Instant::now() > deadline { Err(CheckError::Silent) } else { Ok(()) }
+    };
+    let mut control = loop {
+        match ControlClient::connect(control) {
+            Ok(client) => break client,
+            Err(_) => wait()?,
+        }
+    };
+    let [lower, upper] = options.sockets.each_ref().map(|socket| PlayedMachine::connect(socket));
+    let machines = [lower?, upper?];
+    while !matches!(control.request(&LinkRequest::Statistics)?, LinkResponse::Statistics(s) if s.connected) {
+        wait()?;
+    }
+    control.join()?;
+    Ok(machines)
+}
+
+fn live_together(
+    [mut lower, mut upper]: [PlayedMachine; 2],
+    [of_lower, of_upper]: [&[Sending]; 2],
+    until_ns: u64,
+) -> Result<[Seen; 2], CheckError> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let seen = upper.live(of_upper, of_lower, until_ns);
+            // The other does not wait for a machine that is gone.
+            drop(upper);
+            seen
+        });
+        let seen = lower.live(of_lower, of_upper, until_ns);
+        drop(lower);
+        Ok([seen?, other.join().map_err(|_| CheckError::Silent)??])
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! What was expected of a link beside what was measured.
+
+use nestor_link::End;
+use nestor_statistics::binomial_interval;
+use serde::Serialize;
+
+use super::CheckedLink;
+use super::machine::{Seen, Sending};
+use super::shape::Shape;
+
+/// A rate may deviate by that share.
+const RATE_TOLERANCE: f64 = 0.01;
+/// A delay may deviate by so much.
+const DELAY_TOLERANCE_NS: f64 = 10_000.0;
+/// A link that loses frames as it should loses so many that the count lies outside of its interval with this probability.
+const LOSS_OUTSIDE: f64 = 1e-6;
+/// A rate is judged if at least so many frames are expected to arrive.
+const FEWEST_ARRIVALS: f64 = 20.0;
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Bits on the wire in a time, while only this end sends.
+    Rate,
+    /// The same while the other end sends as much.
+    RateBothWays,
+    /// From the last bit's departure to its arrival.
+    Delay,
+    /// Frames that do not arrive.
+    Lost,
+    /// Bytes on the wire of the frames that the interface takes at once, besides the one that is on it.
+    Queue,
+    /// Frames that do not arrive in the order in which they were sent, or not as they were sent.
+    Disordered,
+}
+
+/// The unit of a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckUnit {
+    /// Of a rate.
+    BitsPerSecond,
+    /// Of a delay.
+    Nanoseconds,
+    /// Of losses and order.
+    Frames,
+    /// Of a queue.
+    Bytes,
+}
+
+/// The frames with which something was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrameKind {
+    /// As short as there can be.
+    Shortest,
+    /// As long as the link takes.
+    Longest,
+    /// TCP segments of 64 KiB, which the interface cuts.
+    Segments,
+    /// Of more than one kind.
+    Mixed,
+}
+
+/// Whether a link is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is.
+    Holds,
+    /// It is not.
+    Fails,
+    /// So many frames are lost that too few arrive.
+    NotMeasured,
+}
+
+/// One quantity in one direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckRow {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// The end that sends.
+    pub from: End,
+    /// The frames that it sends.
+    pub frames: FrameKind,
+    /// The unit of all figures.
+    pub unit: CheckUnit,
+    /// What should be measured.
+    pub expected: f64,
+    /// The least that may be measured.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+    /// What was; `None` if nothing arrived.
+    pub measured: Option<f64>,
+    /// Whether that holds.
+    pub verdict: Verdict,
+    /// What the expectation comes from.
+    pub source: &'static str,
+}
+
+impl CheckRow {
+    /// Judges what was measured.
+    fn judged(mut self) -> Self {
+        self.verdict = match self.measured {
+            Some(measured) if (self.low..=self.high).contains(&measured) => Verdict::Holds,
+            _ => Verdict::Fails,
+        };
+        self
+    }
+}
+
+impl FrameKind {
+    fn of(shape: Shape) -> Self {
+        match shape {
+            Shape::Shortest => Self::Shortest,
+            Shape::Longest { .. } => Self::Longest,
+            Shape::Segment { .. } => Self::Segments,
+        }
+    }
+}
+
+/// How fast frames arrive that were sent without a pause.
+pub fn rate_row(
+    link: &CheckedLink,
+    quantity: Quantity,
+    from: End,
+    plan: &[Sending],
+    seen: &Seen,
+) -> CheckRow {
+    let rate = link.wire.rate_bits_per_s as f64;
+    let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
+    let row = CheckRow {
+        quantity,
+        from,
+        frames: FrameKind::of(shape),
+        unit: CheckUnit::BitsPerSecond,
+        expected: rate,
+        low: rate * (1.0 - RATE_TOLERANCE),
+        high: rate * (1.0 + RATE_TOLERANCE),
+        measured: arrival_rate(plan, seen),
+        verdict: Verdict::NotMeasured,
+        source: "the rate; IEEE 802.3, 3.1.1 and 4.4.2: bits of a frame with preamble, check sequence and gap",
+    };
+    let survives = (1.0 - link.wire.loss).powf(shape.frames() as f64);
+    if plan.len() as f64 * survives < FEWEST_ARRIVALS {
+        CheckRow { measured: None, ..row }
+    } else {
+        row.judged()
+    }
+}
+
+/// Bits that were on the wire between the first and the last frame that arrived, in a second.
+fn arrival_rate(plan: &[Sending], seen: &Seen) -> Option<f64> {
+    let known = || seen.arrivals.iter().filter_map(|arrival| Some((arrival.index?, arrival.at_ns)));
+    let ((first, begins_ns), (last, ends_ns)) = (known().next()?, known().next_back()?);
+    let bits: u64 = plan.get(first + 1..=last)?.iter().map(|sent| sent.shape.bits()).sum();
+    let ns = ends_ns.checked_sub(begins_ns).filter(|ns| *ns > 0)?;
+    Some(bits as f64 * 1e9 / ns as f64)
+}
+
+/// What a frame that finds the wire free takes beside its bits; of all, the one that is furthest from what is expected.
+pub fn delay_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
+    let expected = link.wire.delay_ns as f64;
+    let delays = seen.arrivals.iter().filter_map(|arrival| {
+        let sent = plan.get(arrival.index?)?;
+        let wire_ns = sent.shape.bits() as f64 * 1e9 / link.wire.rate_bits_per_s as f64;
+        Some(arrival.at_ns as f64 - sent.at_ns as f64 - wire_ns)
+    });
+    CheckRow {
+        quantity: Quantity::Delay,
+        from,
+        frames: FrameKind::Mixed,
+        unit: CheckUnit::Nanoseconds,
+        expected,
+        low: expected - DELAY_TOLERANCE_NS,
+        high: expected + DELAY_TOLERANCE_NS,
+        measured: delays.max_by(|a, b| (a - expected).abs().total_cmp(&(b - expected).abs())),
+        verdict: Verdict::NotMeasured,
+        source: "the delay; the time of a frame on the wire is its bits / rate",
+    }
+    .judged()
+}
+
+/// How many frames do not arrive.
+pub fn lost_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
+    let sent = plan.len();
+    let (low, high) = binomial_interval(sent, link.wire.loss, LOSS_OUTSIDE);
+    CheckRow {
+        quantity: Quantity::Lost,
+        from,
+        frames: FrameKind::Shortest,
+        unit: CheckUnit::Frames,
+        expected: sent as f64 * link.wire.loss,
+        low: low as f64,
+        high: high as f64,
+        measured: Some(sent as f64 - seen.arrivals.len() as f64),
+        verdict: Verdict::NotMeasured,
+        source: "a binomial of the loss: outside of its interval with a probability of 1e-6",
+    }
+    .judged()
+}
+
+/// How many bytes the interface takes at time zero besides the frame that is on the wire.
+pub fn queue_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
+    let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
+    let bytes = shape.bits() as f64 / 8.0;
+    let at_once = seen.taken_ns.iter().filter(|at_ns| **at_ns == 0).count();
+    let queue = link.wire.queue_bytes as f64;
+    CheckRow {
+        quantity: Quantity::Queue,
+        from,
+        frames: FrameKind::of(shape),
+        unit: CheckUnit::Bytes,
+        expected: queue,
+        low: (queue - bytes).max(0.0),
+        high: queue,
+        measured: at_once.checked_sub(1).map(|ahead| ahead as f64 * bytes),
+        verdict: Verdict::NotMeasured,
+        source: "the queue, less than a frame short of it: only whole frames are taken",
+    }
+    .judged()
+}
+
+/// How many frames arrive that are not what was sent, or not later than those that were sent before.
+pub fn disorder_row(from: End, seen: &Seen) -> CheckRow {
+    let mut next = 0;
+    let wrong = seen.arrivals.iter().filter(|arrival| {
+        let is_in_order = arrival.index.is_some_and(|index| index >= next);
+        next = arrival.index.map_or(next, |index| index + 1);
+        !is_in_order
+    });
+    CheckRow {
+        quantity: Quantity::Disordered,
+        from,
+        frames: FrameKind::Mixed,
+        unit: CheckUnit::Frames,
+        expected: 0.0,
+        low: 0.0,
+        high: 0.0,
+        measured: Some(wrong.count() as f64),
+        verdict: Verdict::NotMeasured,
+        source: "a wire is a queue, and changes nothing of a frame",
+    }
+    .judged()
+}

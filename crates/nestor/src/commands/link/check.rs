@@ -1,0 +1,185 @@
+//! `nestor link check`: a link held against its model.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nestor_link::{End, Wire};
+use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
+use nestor_report::units;
+use nestor_stack::Layer;
+use serde::Serialize;
+
+use crate::output::{print_json, table};
+
+/// The links that are checked if none is named: those that the model is to be right for.
+const USUAL: [&str; 5] =
+    ["link:rate=10mbit", "link:rate=100mbit", "link", "link:rate=10gbit", "link:delay=5ms:loss=1%"];
+
+/// Arguments of `nestor link check`.
+#[derive(Args, Debug)]
+pub struct LinkCheckArguments {
+    /// Links as they are written in a stack, such as link:rate=100mbit:delay=5ms; without any, several that are usual
+    #[arg(value_name = "LINK", value_parser = parsed)]
+    links: Vec<Layer>,
+    /// Which frames are lost
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    seed: u64,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// A link beside its model.
+#[derive(Debug, Serialize)]
+struct Checked {
+    link: String,
+    holds: bool,
+    rows: Vec<CheckRow>,
+}
+
+/// Runs `nestor link check`; it fails if a link is not as it should be.
+///
+/// # Errors
+/// What is named is no link, or it cannot be served.
+pub fn run(arguments: &LinkCheckArguments) -> Result<ExitCode> {
+    let usual = || USUAL.iter().map(|text| Ok(Layer::parse(text)?)).collect::<Result<Vec<_>>>();
+    let links = if arguments.links.is_empty() { usual()? } else { arguments.links.clone() };
+    let checked = links.iter().map(|link| checked(link, arguments.seed)).collect::<Result<Vec<_>>>()?;
+    if arguments.json {
+        print_json(&checked)?;
+    } else {
+        for (index, link) in checked.iter().enumerate() {
+            if index > 0 {
+                outln!();
+            }
+            out!("{}", text(link));
+        }
+    }
+    Ok(if checked.iter().all(|link| link.holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn parsed(text: &str) -> Result<Layer, String> {
+    Layer::parse(text).map_err(|error| error.to_string())
+}
+
+fn checked(layer: &Layer, seed: u64) -> Result<Checked> {
+    let Some(options) = layer.link() else { bail!("{layer} is not a link") };
+    let wire = Wire {
+        rate_bits_per_s: options.rate.get(),
+        delay_ns: options.delay.get(),
+        queue_bytes: options.queue.get(),
+        loss: options.loss.share(),
+    };
+    let base = place_for_temporary();
+    let directory = temporary_directory_in(&base, "nestor-link-").with_context(|| {
+        format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
+    })?;
+    let rows = check(&CheckedLink { wire, mtu: options.mtu, seed }, directory.path())?;
+    let holds = rows.iter().all(|row| row.verdict != Verdict::Fails);
+    Ok(Checked { link: layer.to_string(), holds, rows })
+}
+
+/// A table for a terminal.
+fn text(checked: &Checked) -> String {
+    let rows: Vec<[String; 5]> = checked.rows.iter().map(line).collect();
+    let mut sources: Vec<&str> = checked.rows.iter().map(|row| row.source).collect();
+    sources.dedup();
+    let sources: String = sources.iter().map(|source| format!("  expected: {source}\n")).collect();
+    let heading = ["", "expected", "allowed", "measured", "verdict"];
+    format!("{}\n{}{sources}", checked.link, table(&heading, &rows))
+}
+
+fn line(row: &CheckRow) -> [String; 5] {
+    let to = match row.from {
+        End::Lower => "to the client",
+        End::Upper => "to the server",
+    };
+    let frames = match row.frames {
+        FrameKind::Shortest => "shortest frames",
+        FrameKind::Longest => "longest frames",
+        FrameKind::Segments => "TCP segments",
+        FrameKind::Mixed => "all kinds of frames",
+    };
+    let quantity = match row.quantity {
+        Quantity::Rate => "rate",
+        Quantity::RateBothWays => "rate, both ways at once",
+        Quantity::Delay => "delay",
+        Quantity::Lost => "lost",
+        Quantity::Queue => "queue",
+        Quantity::Disordered => "not in order or not as sent",
+    };
+    let number = |value: f64| in_unit(row.unit, value);
+    let verdict = match row.verdict {
+        Verdict::Holds => "holds",
+        Verdict::Fails => "FAILS",
+        Verdict::NotMeasured => "too few arrive",
+    };
+    [
+        format!("{quantity}, {to}, {frames}"),
+        number(row.expected),
+        format!("{} to {}", number(row.low), number(row.high)),
+        row.measured.map_or_else(|| "-".to_owned(), number),
+        verdict.to_owned(),
+    ]
+}
+
+fn in_unit(unit: CheckUnit, value: f64) -> String {
+    let whole = || units::count(value.max(0.0).round() as u64);
+    match unit {
+        CheckUnit::BitsPerSecond => format!("{:.3} Mbit/s", value / 1e6),
+        CheckUnit::Nanoseconds => format!("{:.3} us", value / 1e3),
+        CheckUnit::Frames => whole(),
+        CheckUnit::Bytes => format!("{} B", whole()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(quantity: Quantity, unit: CheckUnit, [expected, low, high]: [f64; 3]) -> CheckRow {
+        CheckRow {
+            quantity,
+            from: End::Upper,
+            frames: FrameKind::Longest,
+            unit,
+            expected,
+            low,
+            high,
+            measured: Some(expected),
+            verdict: Verdict::Holds,
+            source: "a standard",
+        }
+    }
+
+    #[test]
+    fn a_link_is_shown_beside_its_model() {
+        let rate = row(Quantity::RateBothWays, CheckUnit::BitsPerSecond, [1e8, 9.9e7, 1.01e8]);
+        let delay = row(Quantity::Delay, CheckUnit::Nanoseconds, [5e6, 4.99e6, 5.01e6]);
+        let lost = CheckRow {
+            from: End::Lower,
+            measured: None,
+            verdict: Verdict::Fails,
+            source: "another",
+            ..row(Quantity::Lost, CheckUnit::Frames, [1000.0, 853.0, 1150.0])
+        };
+        let checked = Checked { link: "link".to_owned(), holds: false, rows: vec![rate, delay, lost] };
+        insta::assert_snapshot!(text(&checked), @r"
+        link
+                                                                  expected        allowed                          measured        verdict
+          rate, both ways at once, to the server, longest frames  100.000 Mbit/s  99.000 Mbit/s to 101.000 Mbit/s  100.000 Mbit/s  holds
+          delay, to the server, longest frames                    5000.000 us     4990.000 us to 5010.000 us       5000.000 us     holds
+          lost, to the client, longest frames                     1 000           853 to 1 150                     -               FAILS
+          expected: a standard
+          expected: another
+        ");
+    }
+
+    #[test]
+    fn the_usual_links_are_links() {
+        assert!(USUAL.iter().all(|text| Layer::parse(text).unwrap().link().is_some()));
+        assert!(checked(&Layer::parse("ext4").unwrap(), 0).is_err());
+    }
+}
