@@ -6,6 +6,7 @@ use nestor_workload::RateUnit;
 use serde::{Deserialize, Serialize};
 
 use crate::factors::HeldFixed;
+use crate::nas::FailureLoss;
 use crate::observation::Observation;
 use crate::price::Price;
 use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, pairs};
@@ -34,6 +35,9 @@ pub struct Recommendation {
     pub evidence: Vec<i64>,
     /// What a power cut loses.
     pub price: Price,
+    /// Over a network, what each failure loses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<FailureLoss>,
     /// The ratio of fresh paired runs, if they confirmed that it is faster than yours.
     pub confirmed: Option<Ratio>,
 }
@@ -171,6 +175,8 @@ pub struct Advice {
 pub struct Known {
     /// What a power cut loses.
     pub price: Price,
+    /// Over a network, what each failure loses.
+    pub losses: Vec<FailureLoss>,
     /// What makes it faster or slower than yours.
     pub mechanism: Option<String>,
     /// Why its number is not physical, where that is so.
@@ -194,7 +200,7 @@ impl Advice {
         // The number of a cache is no reason to take a stack.
         rows.sort_by_key(|(known, _)| known.not_physical.is_some());
         let recommendations = rows.into_iter().zip(1..).map(|((known, row), place)| {
-            let Known { price, mechanism, not_physical } = known;
+            let Known { price, losses, mechanism, not_physical } = known;
             Recommendation {
                 place,
                 confirmed: confirmed(&row.stack),
@@ -207,6 +213,7 @@ impl Advice {
                 mechanism,
                 evidence: row.runs,
                 price,
+                losses,
             }
         });
         Self {
@@ -320,6 +327,7 @@ mod tests {
         let not_physical = only(&["cached"]);
         let advice = Advice::of(question, ranking(), confirmation, |stack| Known {
             price: crate::price::price(stack, &[]),
+            losses: Vec::new(),
             mechanism: None,
             not_physical: not_physical(stack),
         });

@@ -7,7 +7,7 @@ use nestor_results::{
 use nestor_text::units;
 use nestor_workload::RateUnit;
 
-use crate::{FlushTrace, Observation};
+use crate::{FlushTrace, Flusher, Observation};
 
 /// What a workload is judged by; operations where this version does not know it.
 pub fn unit_of(workload: &WrittenWorkload) -> RateUnit {
@@ -41,10 +41,10 @@ fn block_of(record: &CellRecord) -> String {
     }
 }
 
-/// What a run showed of flushes; `None` unless both the guest's device and one below were traced without a gap.
+/// What a run showed of flushes; `None` unless both the guest's device, or the calls of a client, and one below were traced without a gap.
 pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
     let measured = run.record.measured()?;
-    let (guest, medium) = ends(measured)?;
+    let Some((guest, medium)) = ends(measured) else { return commit_trace(run, measured) };
     let (guest_metrics, medium_metrics) =
         (measured.layers[guest].metrics.as_ref()?, measured.layers[medium].metrics.as_ref()?);
     if guest_metrics.dropped_events + medium_metrics.dropped_events > 0 {
@@ -54,6 +54,7 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
         run: run.number,
         stack: run.record.stack.clone(),
         workload: run.record.workload.clone(),
+        flusher: Flusher::Guest,
         guest_asked: guest_metrics.flushes_queued + guest_metrics.fua_writes_queued,
         guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,
         guest_writes: guest_metrics.write.issued,
@@ -61,6 +62,29 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
         medium: measured.layers[medium].layer.clone(),
         medium_flushes: medium_metrics.flushes + medium_metrics.fua_writes,
         medium_write_bytes: medium_metrics.write.issued_bytes,
+    })
+}
+
+/// The same of a client that mounts a server's directory itself: its COMMITs are its flushes (RFC 1813, section 3.3.21). Bytes are not compared,
+/// because those of calls have headers.
+fn commit_trace(run: &StoredRun, measured: &Measured) -> Option<FlushTrace> {
+    let is_beside = run.record.stack.value().is_some_and(|stack| stack.is_beside());
+    let network = measured.networks.first().filter(|_| is_beside)?;
+    let (layer, medium) =
+        measured.layers.iter().rev().find_map(|layer| Some((layer, layer.metrics.as_ref()?)))?;
+    let commits = network.client.calls_of("COMMIT");
+    (medium.dropped_events == 0).then(|| FlushTrace {
+        run: run.number,
+        stack: run.record.stack.clone(),
+        workload: run.record.workload.clone(),
+        flusher: Flusher::Client,
+        guest_asked: commits,
+        guest_sent: commits,
+        guest_writes: network.client.calls_of("WRITE"),
+        guest_write_bytes: 0,
+        medium: layer.layer.clone(),
+        medium_flushes: medium.flushes + medium.fua_writes,
+        medium_write_bytes: 0,
     })
 }
 

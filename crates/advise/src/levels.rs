@@ -1,6 +1,7 @@
 //! Levels of a factor, as they are written.
 
-use crate::factors::{FactorName, SpaceError};
+use crate::factors::FactorName;
+use crate::space::SpaceError;
 
 /// The levels that words stand for: `ext4,xfs`, `{ext4,xfs}`, `qcow2:cluster={64k,128k}`; several words are put together.
 /// Each level comes once.

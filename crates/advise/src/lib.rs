@@ -9,6 +9,8 @@ pub mod advice;
 pub mod evidence;
 mod factors;
 mod levels;
+mod local;
+pub mod nas;
 mod numbers;
 mod observation;
 pub mod paste;
@@ -16,14 +18,15 @@ mod plan;
 mod price;
 mod ranking;
 pub mod settle;
+mod space;
 pub mod text;
 
 pub use advice::{Advice, Confirmation, Recommendation, candidate};
-pub use factors::{
-    DEVICE_FORMAT, Factor, FactorName, HeldFixed, Space, SpaceError, cache_mode, machine_with,
-};
+pub use factors::{Factor, FactorName, HeldFixed};
 pub use levels::read_levels;
+pub use local::{DEVICE_FORMAT, cache_mode, machine_with};
 pub use observation::Observation;
 pub use plan::{NoPlan, ScreeningPlan, Time, plan};
-pub use price::{FLUSH_PROBE, FlushTrace, Price, PriceKind, Reach, price};
+pub use price::{FLUSH_PROBE, FlushTrace, Flusher, Price, PriceKind, Promise, Reach, best_trace, price};
 pub use ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, rank};
+pub use space::{Space, SpaceError};

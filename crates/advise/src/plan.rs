@@ -8,8 +8,9 @@ use nestor_statistics::design::{d_optimal, parameters};
 use nestor_statistics::{AdditiveModel, AdditiveRun, GivenRun, NoDesign};
 use serde::Serialize;
 
-use crate::factors::{HeldFixed, Space};
+use crate::factors::HeldFixed;
 use crate::observation::Observation;
+use crate::space::Space;
 
 /// Runs beyond the unknowns of the model: with four, t is 2.8 and not 12.7, so that intervals mean something.
 const SPARE_RUNS: usize = 4;
@@ -225,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::factors::FactorName;
-    use crate::factors::machine_with;
+    use crate::local::machine_with;
 
     const YOURS: &str = "ext4/kvm/raw/ext4/hdd";
 

@@ -5,7 +5,10 @@
 //! of the run was in memory of the host.
 
 use std::cmp::Reverse;
+use std::fmt;
 
+use nestor_stack::Export;
+use nestor_stack::layers::hypervisors::CacheMode;
 use serde::{Deserialize, Serialize};
 
 use nestor_results::{WrittenStack, WrittenWorkload};
@@ -27,6 +30,44 @@ const HELD_FROM: f64 = 0.01;
 /// See [`HELD_FROM`].
 const LEAST_HELD_BYTES: u64 = 64 << 10;
 
+/// What of a stack decides how far flushes reach: where it is alike, one stack shows the price of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Promise {
+    /// Cache mode of the topmost virtual machine.
+    cache: Option<CacheMode>,
+    /// When a server says that data are stored, and whether its client waits for every write.
+    network: Option<(Export, bool)>,
+    /// Whether the application uses the server itself, and not a disk of its virtual machine.
+    is_beside: bool,
+}
+
+impl Promise {
+    /// Of a stack; of one that this version does not know, nothing.
+    pub fn of(stack: &WrittenStack) -> Self {
+        let layers = stack.value().map_or(&[][..], |stack| stack.layers());
+        Self {
+            cache: crate::cache_mode(stack),
+            network: layers
+                .iter()
+                .find_map(|layer| layer.network_file_system())
+                .map(|nfs| (nfs.export, nfs.sync)),
+            is_beside: stack.value().is_some_and(|stack| stack.is_beside()),
+        }
+    }
+}
+
+/// Who flushes, in a [`FlushTrace`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flusher {
+    /// A guest flushes its disk.
+    #[default]
+    Guest,
+    /// A client of NFS calls COMMIT (RFC 1813, section 3.3.21). What one WRITE holds it writes with FILE_SYNC instead, so that no COMMIT is
+    /// needed (section 3.3.7; `FLUSH_COND_STABLE` in fs/nfs/pagelist.c).
+    Client,
+}
+
 /// What a run showed of writes and flushes at its two ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlushTrace {
@@ -36,6 +77,9 @@ pub struct FlushTrace {
     pub stack: WrittenStack,
     /// The workload.
     pub workload: WrittenWorkload,
+    /// Who flushes: where it is a client, its COMMITs stand for the guest's flushes, its WRITEs for the guest's writes.
+    #[serde(default)]
+    pub flusher: Flusher,
     /// Flushes and FUA writes that the guest's file system asked its block layer for.
     pub guest_asked: u64,
     /// Flushes and FUA writes that left the guest; none where its disk says it has no write cache.
@@ -114,6 +158,34 @@ impl FlushTrace {
     }
 }
 
+/// What a trace showed of flushes, beside an answer about the stack `on`.
+pub(crate) struct Seen<'a> {
+    /// The trace.
+    pub trace: &'a FlushTrace,
+    /// The stack that the answer is about.
+    pub on: &'a str,
+}
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (medium, above) = (self.trace.medium_flushes, self.trace.guest_flushes());
+        match self.trace.flusher {
+            Flusher::Guest => write!(f, "(seen: {medium} at the disk for {above} of the guest's")?,
+            Flusher::Client => {
+                let writes = self.trace.guest_writes;
+                write!(
+                    f,
+                    "(seen: {medium} flushes at the disk for {writes} WRITEs and {above} COMMITs of the client"
+                )?;
+            }
+        }
+        if self.trace.stack.as_str() != self.on {
+            write!(f, ", on {}", self.trace.stack)?;
+        }
+        f.write_str(")")
+    }
+}
+
 /// What a power cut loses, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -143,16 +215,27 @@ pub struct Price {
     pub runs: Vec<i64>,
 }
 
-/// The price of a stack from the traces at hand: best of the stack itself, else of others (with the same cache mode, which is
+/// The first of the traces that is wanted: of the stack itself, of the probe, the latest.
+fn own_first<'a>(
+    stack: &WrittenStack,
+    traces: &'a [FlushTrace],
+    wanted: impl Fn(&FlushTrace) -> bool,
+) -> Option<&'a FlushTrace> {
+    let wanted = traces.iter().filter(|trace| wanted(trace));
+    wanted.min_by_key(|trace| (trace.stack != *stack, trace.workload != FLUSH_PROBE, Reverse(trace.run)))
+}
+
+/// The trace that tells best how far flushes reach on a stack: of the stack itself, else of others (with the same [`Promise`], which is for
+/// the caller to see to).
+pub fn best_trace<'a>(stack: &WrittenStack, traces: &'a [FlushTrace]) -> Option<&'a FlushTrace> {
+    own_first(stack, traces, |trace| trace.reach() != Reach::NeverAsked)
+}
+
+/// The price of a stack from the traces at hand: best of the stack itself, else of others (with the same [`Promise`], which is
 /// for the caller to see to), which is said.
 pub fn price(stack: &WrittenStack, traces: &[FlushTrace]) -> Price {
-    let own_first = |wanted: &dyn Fn(&FlushTrace) -> bool| {
-        let mut found: Vec<&FlushTrace> = traces.iter().filter(|trace| wanted(trace)).collect();
-        // Of the stack itself, of the probe, the latest.
-        found.sort_by_key(|trace| (trace.stack != *stack, trace.workload != FLUSH_PROBE, Reverse(trace.run)));
-        found.first().copied()
-    };
-    let flushed = own_first(&|trace| trace.reach() != Reach::NeverAsked);
+    let own_first = |wanted: &dyn Fn(&FlushTrace) -> bool| own_first(stack, traces, wanted);
+    let flushed = best_trace(stack, traces);
     let held = own_first(&|trace| trace.stack == *stack && trace.held_bytes().is_some());
     let Some(flushed) = flushed else {
         let words = match own_first(&|_| true) {
@@ -172,9 +255,7 @@ pub fn price(stack: &WrittenStack, traces: &[FlushTrace]) -> Price {
 
 /// What a power cut loses, in one word and in a sentence, where flushes were seen.
 fn lost(stack: &WrittenStack, flushed: &FlushTrace, held: Option<&FlushTrace>) -> (PriceKind, String) {
-    let (medium, guest) = (flushed.medium_flushes, flushed.guest_flushes());
-    let on = if flushed.stack == *stack { String::new() } else { format!(", on {}", flushed.stack) };
-    let seen = format!("(seen: {medium} at the disk for {guest} of the guest's{on})");
+    let seen = Seen { trace: flushed, on: stack.as_str() };
     match flushed.reach() {
         Reach::PerWrite(rate) => (
             PriceKind::NothingWritten,
@@ -227,6 +308,7 @@ mod tests {
             run: 7,
             stack: STACK.into(),
             workload: FLUSH_PROBE.into(),
+            flusher: Flusher::Guest,
             guest_asked: 64,
             guest_sent,
             guest_writes: 512,

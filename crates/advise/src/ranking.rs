@@ -9,8 +9,9 @@ use nestor_statistics::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::factors::{FactorName, Space};
+use crate::factors::FactorName;
 use crate::observation::Observation;
+use crate::space::Space;
 
 /// Trusted runs beyond those that the effects need for which others are left out: with one, t is 12.7, with two 4.3.
 const SPARE_RUNS: usize = 2;
@@ -284,7 +285,7 @@ mod tests {
     use nestor_stack::Layer;
 
     use super::*;
-    use crate::factors::machine_with;
+    use crate::local::machine_with;
 
     fn seen(stack: &str, block: &str, rate: f64) -> Observation {
         Observation { stack: stack.into(), run: 1, block: block.to_owned(), rate, trusted: true }

@@ -37,6 +37,9 @@ pub enum CorrelateError {
         /// How many there may be.
         limit: usize,
     },
+    /// Nothing above a level says what its requests are for.
+    #[error("no level of a guest is above, so nothing says what the requests are for")]
+    NoGuest,
     /// A level without requests.
     #[error("the level {level} ({layer}) has no requests; was it recorded while the workload ran?")]
     Empty {

@@ -14,6 +14,7 @@ mod input;
 mod join;
 mod kind;
 mod order;
+mod outside;
 mod recording;
 mod space;
 pub mod stamps;
@@ -29,6 +30,7 @@ pub use error::CorrelateError;
 pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStream};
 pub use join::{Joined, Observer};
 pub use kind::LevelKind;
+pub use outside::{Confused, Judged, OutsideView, Share, judge_from_outside};
 pub use recording::{RecordedCell, RecordedLevel, Recording};
 pub use space::{
     ExtentError, ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from,

@@ -56,6 +56,8 @@ pub struct RecordedLevel {
     pub cache: CacheBetween,
     /// Its clock against one that other levels are known against too.
     pub shared_clock: Option<SharedClock>,
+    /// The layout of the file system within the image that [`Self::map`] goes through, as this level's machine reads it from the image's file.
+    pub image_layout: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,6 +87,9 @@ struct ManifestLevel {
     cache: CacheBetween,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shared_clock: Option<SharedClock>,
+    /// See [`RecordedLevel::image_layout`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    image_layout: Option<String>,
 }
 
 /// A [`SpaceMap`]; extents are in a file of their own.
@@ -109,6 +114,7 @@ impl ManifestLevel {
             beside(directory, name).ok_or_else(|| wrong(format!("{name:?} is not a file in its directory")))
         };
         let file = beside(&self.file)?;
+        let image_layout = self.image_layout.as_deref().map(beside).transpose()?;
         let map = match self.map {
             ManifestMap::Identity => SpaceMap::Identity,
             ManifestMap::Shifted { shift_bytes } => SpaceMap::Shifted { bytes: shift_bytes },
@@ -133,7 +139,14 @@ impl ManifestLevel {
             machine: known(self.machine, &recorded.machine),
             ..recorded
         };
-        Ok(RecordedLevel { header, file, map, cache: self.cache, shared_clock: self.shared_clock })
+        Ok(RecordedLevel {
+            header,
+            file,
+            map,
+            cache: self.cache,
+            shared_clock: self.shared_clock,
+            image_layout,
+        })
     }
 }
 
@@ -181,10 +194,11 @@ impl Recording {
                 kind: level.header.kind.clone(),
                 machine: level.header.machine.clone(),
                 requests: level.header.records,
-                file: level.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
+                file: name_of(&level.file),
                 map,
                 cache: level.cache,
                 shared_clock: level.shared_clock,
+                image_layout: level.image_layout.as_deref().map(name_of),
             });
         }
         let manifest = Manifest { cell: self.cell.clone(), levels };
@@ -242,6 +256,10 @@ impl Recording {
     }
 }
 
+fn name_of(file: &Path) -> String {
+    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// A file of the directory itself: what is named must not lead out of it.
 fn beside(directory: &Path, name: &str) -> Option<PathBuf> {
     let only_a_name = Path::new(name).file_name().is_some_and(|file| file == name);
@@ -265,7 +283,7 @@ mod tests {
             ..RequestHeader::default()
         };
         RequestWriter::create(&file, header.clone()).unwrap().finish().unwrap();
-        RecordedLevel { header, file, map, cache, shared_clock: None }
+        RecordedLevel { header, file, map, cache, shared_clock: None, image_layout: None }
     }
 
     fn recording(directory: &Path) -> Recording {
@@ -298,6 +316,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("000-cell");
         let written = recording(&directory);
+        written.write(&directory).unwrap();
+        let mut with_layout = written.clone();
+        with_layout.levels[2].image_layout = Some(directory.join("image.layout"));
+        with_layout.write(&directory).unwrap();
+        assert_eq!(Recording::find(&directory).unwrap(), Some(with_layout));
         written.write(&directory).unwrap();
         for from in [directory.as_path(), folder.path()] {
             assert_eq!(Recording::find(from).unwrap().as_ref(), Some(&written));

@@ -49,7 +49,8 @@ pub enum Command {
     Replicate(ReplicateArguments),
     /// Recommend a stack for a workload and confirm it with new runs; or settle a question on which recommendations conflict
     #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
-        nestor advise mail --as libvirt\n  nestor advise --settle K4")]
+        nestor advise mail --as libvirt\n  nestor advise --settle K4\n  nestor advise file --nas --disk raid5 --vers 3 \
+        --placement nfs,vm-nfs\n  nestor advise fio:seq-write --nas --plan")]
     Advise(crate::commands::advise::AdviseArguments),
     /// Predict the throughput and latency of a load on another stack, with an interval, and suggest what to measure
     #[command(

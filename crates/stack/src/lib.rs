@@ -74,6 +74,6 @@ pub use quantities::{BitRate, ParseQuantityError, Percentage, Sectors, TimeSpan}
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,
-    LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, SizeRule, Uuid,
+    LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, Recovery, SizeRule, Uuid,
 };
 pub use stack::Stack;

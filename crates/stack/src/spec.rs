@@ -162,6 +162,17 @@ pub struct FileSystemSpec {
     pub mount_options: fn(&Layer) -> Vec<String>,
     /// The smallest device its mkfs accepts with default options.
     pub minimum_size: Bytes,
+    /// What brings it back after a crash.
+    pub recovery: fn(&Layer) -> Recovery,
+}
+
+/// What brings a file system back after the machine that had it mounted stopped at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Recovery {
+    /// The next mount: it replays a journal, or finds the last whole state of what is never overwritten.
+    Mount,
+    /// A check of all its structures (fsck), which may lose what it cannot put together.
+    Check,
 }
 
 /// What a file system is made on.

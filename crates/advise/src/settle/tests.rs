@@ -123,6 +123,7 @@ fn a_side_is_as_right_as_the_least_of_its_claims() {
 
 fn flush_trace(stack: &WrittenStack, guest_sent: u64, medium_flushes: u64) -> FlushTrace {
     FlushTrace {
+        flusher: crate::price::Flusher::Guest,
         run: 3,
         stack: stack.clone(),
         workload: FLUSH_PROBE.into(),

@@ -2,6 +2,7 @@
 
 use super::{WIDTH, held_fixed, physical, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
+use crate::nas::Failure;
 use nestor_results::WrittenStack;
 use nestor_text::Table;
 use nestor_text::units::{self, digits, listed, plural};
@@ -127,9 +128,24 @@ fn not_physical(advice: &Advice) -> String {
 
 /// What each costs.
 fn prices(advice: &Advice) -> String {
-    let shown = shown(advice);
-    let prices: Vec<(usize, &str)> = shown.iter().map(|one| (one.place, one.price.words.as_str())).collect();
-    format!("  what a power cut loses\n{}", by_place(&prices))
+    let (over_network, local): (Vec<_>, Vec<_>) =
+        shown(advice).into_iter().partition(|one| !one.losses.is_empty());
+    let mut text = String::new();
+    for failure in Failure::ALL {
+        let lost = over_network.iter().filter_map(|one| {
+            let loss = one.losses.iter().find(|loss| loss.failure == failure)?;
+            Some((one.place, loss.words.as_str()))
+        });
+        let lost: Vec<(usize, &str)> = lost.collect();
+        if !lost.is_empty() {
+            text.push_str(&format!("  what {} loses\n{}", failure.words(), by_place(&lost)));
+        }
+    }
+    let prices: Vec<(usize, &str)> = local.iter().map(|one| (one.place, one.price.words.as_str())).collect();
+    if !prices.is_empty() {
+        text.push_str(&format!("  what a power cut loses\n{}", by_place(&prices)));
+    }
+    text
 }
 
 /// A sentence for each place, the same sentence once.
@@ -250,7 +266,10 @@ fn what_is_left(advice: &Advice) -> String {
         text.push_str(&wrapped("  ", &words));
     }
     text.push_str(&doubts(advice));
-    text.push_str("  ready to paste: nestor advise … --as libvirt, qemu or mkfs\n");
+    // Other tools make the disk of a virtual machine.
+    if advice.recommendations.iter().all(|one| one.losses.is_empty()) {
+        text.push_str("  ready to paste: nestor advise … --as libvirt, qemu or mkfs\n");
+    }
     text
 }
 
@@ -292,6 +311,7 @@ mod tests {
             mechanism: None,
             evidence: runs.to_vec(),
             price: Price { kind: PriceKind::NothingFlushed, words: price.to_owned(), runs: vec![4] },
+            losses: Vec::new(),
             confirmed: None,
         }
     }

@@ -38,8 +38,10 @@ mod tests {
     use nestor_stack::Layer;
 
     use super::*;
-    use crate::factors::{FactorName, Space, machine_with};
+    use crate::factors::FactorName;
+    use crate::local::machine_with;
     use crate::plan::{Time, plan};
+    use crate::space::Space;
 
     #[test]
     fn a_plan_says_what_it_leaves_as_it_is() {

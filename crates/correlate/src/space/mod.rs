@@ -182,6 +182,30 @@ impl ExtentMap {
         })
     }
 
+    /// Calls `act` with each part of a range of the lower space that belongs to the map, as place above and length; returns the bytes that do
+    /// not.
+    pub fn for_each_piece_above(&self, lower: u64, bytes: u64, mut act: impl FnMut(u64, u64)) -> u64 {
+        let end = lower.saturating_add(bytes);
+        let (mut position, mut missing) = (lower, 0);
+        let before = self.by_lower.partition_point(|index| self.by_upper[*index as usize].lower <= lower);
+        for index in self.by_lower.iter().skip(before.saturating_sub(1)) {
+            let extent = &self.by_upper[*index as usize];
+            let extent_end = extent.lower + extent.bytes;
+            if extent.lower >= end {
+                break;
+            }
+            if extent_end <= position {
+                continue;
+            }
+            let start = extent.lower.max(position);
+            missing += start - position;
+            let piece_end = extent_end.min(end);
+            act(extent.upper + (start - extent.lower), piece_end - start);
+            position = piece_end;
+        }
+        missing + (end - position)
+    }
+
     /// Where a byte below is above, if it belongs to the map.
     pub fn above(&self, lower: u64) -> Option<u64> {
         let at = self.by_lower.partition_point(|index| self.by_upper[*index as usize].lower <= lower);
@@ -249,6 +273,20 @@ impl SpaceMap {
         }
     }
 
+    /// [`ExtentMap::for_each_piece_above`]; of clusters, nothing is known.
+    pub fn for_each_piece_above(&self, lower: u64, bytes: u64, mut act: impl FnMut(u64, u64)) -> u64 {
+        match self {
+            Self::Identity => {
+                if bytes > 0 {
+                    act(lower, bytes);
+                }
+                0
+            }
+            Self::Extents(map) => map.for_each_piece_above(lower, bytes, act),
+            Self::Clusters { .. } => bytes,
+        }
+    }
+
     /// Where a byte below is above, if it belongs to the map.
     pub fn above(&self, lower: u64) -> Option<u64> {
         match self {
@@ -299,6 +337,15 @@ mod tests {
                 }
             }
             prop_assert_eq!(position, offset + bytes);
+        }
+
+        #[test]
+        fn a_range_below_comes_from_the_same_bytes_as_each_of_it(map in any_map(), offset in 990..1200_u64, bytes in 0..60_u64) {
+            let mut found = Vec::new();
+            let missing = map.for_each_piece_above(offset, bytes, |upper, bytes| found.extend(upper..upper + bytes));
+            let each: Vec<u64> = (offset..offset + bytes).filter_map(|byte| map.above(byte)).collect();
+            prop_assert_eq!(missing, bytes - each.len() as u64);
+            prop_assert_eq!(found, each);
         }
     }
 

@@ -60,10 +60,12 @@ pub(super) struct RequestFiles {
     pub image_extents: BTreeMap<LayerIndex, Vec<(u64, u64, u64)>>,
     /// Where the virtual disk lies in its image file, by the image's layer; of formats with tables only.
     pub image_maps: BTreeMap<LayerIndex, ExtentMap>,
+    /// The layout of the file system in each image, as the machine that holds the image reads it.
+    pub image_layouts: BTreeMap<LayerIndex, PathBuf>,
 }
 
 /// Seconds that condensing a recording may take, or reading a layout: an emulated machine with a large file system.
-const CONDENSING_S: u64 = 600;
+pub(super) const CONDENSING_S: u64 = 600;
 
 /// Longest summary of a trace, and most values in it: a timeline has some thousand steps, a histogram is one text.
 const MOST_SUMMARY_BYTES: usize = 8 << 20;
@@ -71,7 +73,7 @@ const MOST_SUMMARY_VALUES: usize = 400_000;
 /// Longest file of requests that is fetched from a machine: 64 bytes for each of 64 million requests.
 const MOST_REQUEST_BYTES: u64 = 4 << 30;
 /// Longest layout of a file system that is fetched. An extent takes at least three bytes there and 56 once it is read.
-const MOST_LAYOUT_BYTES: u64 = 32 << 20;
+pub(super) const MOST_LAYOUT_BYTES: u64 = 32 << 20;
 
 /// Reads the layouts, condenses every recording, and fetches the requests into `directory` if there is one.
 pub(super) fn condense(
@@ -203,7 +205,7 @@ fn one(
     let mut fetched = Vec::new();
     if let Some(directory) = directory {
         for (there, name) in files {
-            fetched.push(fetch(&recorder.machine, there, &directory.join(name))?);
+            fetched.push(fetch(&recorder.machine, there, &directory.join(name), MOST_REQUEST_BYTES)?);
         }
     }
     Ok((numbers, fetched))
@@ -233,7 +235,7 @@ fn application(
     condensed.remarks.extend(summary.remarks.into_iter().map(|remark| format!("application: {remark}")));
     if summary.placed > 0 {
         condensed.requests.application =
-            Some(fetch(machine, &there, &directory.join("application.requests"))?);
+            Some(fetch(machine, &there, &directory.join("application.requests"), MOST_REQUEST_BYTES)?);
     }
     Ok(())
 }
@@ -278,10 +280,15 @@ fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, Ce
     read().map_err(|reason| TraceProblem::Summary { machine: machine.label().to_string(), reason }.into())
 }
 
-/// Copies a file of a machine here and removes it there.
-fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellError> {
+/// Copies a file of at most `most_bytes` of a machine here and removes it there.
+pub(super) fn fetch(
+    machine: &Machine,
+    there: &str,
+    here: &Path,
+    most_bytes: u64,
+) -> Result<PathBuf, CellError> {
     let mut file = new_file(here).map_err(|e| TraceProblem::write(here, e))?;
-    machine.fetch_file(there, &mut file, MOST_REQUEST_BYTES)?;
+    machine.fetch_file(there, &mut file, most_bytes)?;
     machine.run(Command::new(["rm", "-f", "--", there]))?;
     Ok(here.to_path_buf())
 }

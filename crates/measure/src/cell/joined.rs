@@ -2,7 +2,7 @@
 //! of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nestor_correlate::stamps::{Truth, correlate_checked, read_operations};
 use nestor_correlate::{
@@ -16,6 +16,7 @@ use nestor_trace::{RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
 
 use super::condense::{Condensed, condense};
+use super::image_layout::image_layouts;
 use super::names::{ClockOf, PointName};
 use super::observe::Recorded;
 use super::scratch::Scratch;
@@ -58,7 +59,15 @@ pub(super) fn condense_and_join(
         _ => None,
     };
     let directory = scratch.as_ref().map(Scratch::path);
+    // Before a guest's file system is frozen, which writes out what a server does not have yet.
+    let mut seen = Vec::new();
+    let image_layouts = match scratch.as_ref().filter(|scratch| scratch.is_kept()) {
+        Some(scratch) => image_layouts(built, scratch.path(), &mut seen),
+        None => BTreeMap::new(),
+    };
     let mut condensed = condense(lab, built, recorded, operation_log, directory)?;
+    condensed.requests.image_layouts = image_layouts;
+    condensed.remarks.append(&mut seen);
     let mut remarks = std::mem::take(&mut condensed.remarks);
     let levels = match directory {
         Some(_) => levels(built, &condensed, &recorded.clocks, operation_log, &mut remarks)?,
@@ -178,6 +187,8 @@ fn levels(
 struct Way {
     map: SpaceMap,
     cache: CacheBetween,
+    /// The layout in the image between, as its holder reads it.
+    image_layout: Option<PathBuf>,
 }
 
 /// Goes down a stack and collects its levels.
@@ -201,9 +212,10 @@ impl Walk<'_> {
             map: way.map,
             cache: way.cache,
             shared_clock: self.shared_clock(clock),
+            image_layout: way.image_layout,
         });
         // Other layers pass every request on unchanged.
-        self.way = Way { map: SpaceMap::Identity, cache: CacheBetween::NONE };
+        self.way = Way { map: SpaceMap::Identity, cache: CacheBetween::NONE, image_layout: None };
         Ok(())
     }
 
@@ -257,6 +269,7 @@ impl Walk<'_> {
     /// The extents of an image on the device below its file system.
     fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
         let Some(image) = self.built.image(index) else { return };
+        self.way.image_layout = self.condensed.requests.image_layouts.get(&index).cloned();
         let extents = self.condensed.requests.image_extents.get(&index).map(|extents| {
             let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
             ExtentMap::new(mapped.collect())

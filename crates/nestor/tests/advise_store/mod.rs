@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nestor_results::{
-    CellRecord, Environment, LayerRecord, Measured, Outcome, Store, Study, StudyRecord, TraceMode,
+    CellRecord, Environment, LayerRecord, Measured, NetworkRecord, Outcome, Store, Study, StudyRecord,
+    TraceMode,
 };
+use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::layers::network::Export;
 use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
@@ -55,7 +58,7 @@ impl MadeUp {
             correlation: None,
             trace_remarks: Vec::new(),
             path_length: None,
-            networks: Vec::new(),
+            networks: networks(stack),
         };
         self.records.push(CellRecord {
             stack: stack.into(),
@@ -115,14 +118,31 @@ fn hash(study: &str) -> String {
     format!("{:0>16}", study.len())
 }
 
-/// The application, the guest's device and the disk.
+/// Flushes that leave the guest, or that a client asks its server for, and those at the disk, as the stack promises.
+fn flushes(stack: &Stack) -> (u64, u64) {
+    let export = stack.layers().iter().find_map(|layer| layer.network_file_system()).map(|nfs| nfs.export);
+    match (export, nestor_advise::cache_mode(&stack.clone().into())) {
+        (Some(Export::Async), _) | (None, Some(CacheMode::Unsafe)) => (FLUSHES, 0),
+        (None, Some(CacheMode::Writethrough | CacheMode::Directsync)) => (0, WRITES + 8),
+        _ => (FLUSHES, FLUSHES + 2),
+    }
+}
+
+/// What a client that mounts the server itself has called.
+fn networks(stack: &str) -> Vec<NetworkRecord> {
+    let stack = Stack::parse(stack).expect("a stack");
+    if !stack.is_beside() {
+        return Vec::new();
+    }
+    let calls = serde_json::json!({ "COMMIT": { "calls": flushes(&stack).0 }, "WRITE": { "calls": WRITES } });
+    let client = serde_json::from_value(calls).expect("counts of calls");
+    vec![NetworkRecord { client, ..NetworkRecord::default() }]
+}
+
+/// The application, the device of its guest if it has one, and the disk.
 fn layers(stack: &str) -> Vec<LayerRecord> {
-    let mode = nestor_advise::cache_mode(&stack.into()).expect("the stacks have a virtual machine");
-    let (sent, arrived) = match mode {
-        CacheMode::None | CacheMode::Writeback => (FLUSHES, FLUSHES + 2),
-        CacheMode::Unsafe => (FLUSHES, 0),
-        CacheMode::Writethrough | CacheMode::Directsync => (0, WRITES + 8),
-    };
+    let stack = Stack::parse(stack).expect("a stack");
+    let (sent, arrived) = flushes(&stack);
     let metrics = |point: TracePoint, flushes: u64| {
         let mut metrics = LayerMetrics::new(point);
         (metrics.flushes, metrics.flushes_queued) = (flushes, FLUSHES);
@@ -135,9 +155,10 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
         machine: machine.into(),
         metrics,
     };
+    let device = (!stack.is_beside()).then(|| metrics(TracePoint::Blktrace, sent));
     vec![
         layer("application", "", "guest", None),
-        layer("ext4", "guest fs", "guest", Some(metrics(TracePoint::Blktrace, sent))),
+        layer("ext4", "guest fs", "guest", device),
         layer("hdd", "disk", "host", Some(metrics(TracePoint::DiskLog, arrived))),
     ]
 }

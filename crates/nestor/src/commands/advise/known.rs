@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use nestor_advise::evidence::{flush_trace, observation};
-use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
+use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation, Promise};
 use nestor_results::{RunFilter, Store, StoredRun, WrittenPlace, WrittenStack, WrittenWorkload};
-use nestor_stack::layers::hypervisors::CacheMode;
 
 use super::question::Asked;
 
@@ -91,10 +90,10 @@ impl Runs {
         self.runs.iter().filter(counts).collect()
     }
 
-    /// What showed flushes of stacks with this cache mode, each run once.
-    pub fn traces_of(&self, cache: Option<CacheMode>) -> Vec<FlushTrace> {
+    /// What showed flushes of stacks with this promise, each run once.
+    pub fn traces_of(&self, promise: Promise) -> Vec<FlushTrace> {
         let mut seen = BTreeSet::new();
-        let alike = |trace: &&FlushTrace| nestor_advise::cache_mode(&trace.stack) == cache;
+        let alike = |trace: &&FlushTrace| Promise::of(&trace.stack) == promise;
         self.traces.iter().filter(alike).filter(|trace| seen.insert(trace.run)).cloned().collect()
     }
 

@@ -75,6 +75,44 @@ pub struct AdviseArguments {
     pub seed: u64,
     #[command(flatten)]
     pub lab: LabArguments,
+    // Last, because its heading would be that of what follows.
+    #[command(flatten)]
+    pub network: NetworkLevels,
+}
+
+/// What to choose from where the disk is a server's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Network storage")]
+pub struct NetworkLevels {
+    /// Choose where the file system should be, on the client, in the guest or at the server, and how the server is mounted; prices what a
+    /// power cut of the client, a crash of the server and a power cut of the server lose
+    #[arg(long, conflicts_with_all = ["format", "device", "scheduler", "host_scheduler", "settle", "as_", "stack"])]
+    pub nas: bool,
+    /// Where the file system is: nfs (at the server, mounted by the client), vm-nfs (in a guest whose image is on NFS), guest-nfs (in an
+    /// image at the server, mounted by the guest), nbd (in a guest whose image is a network disk) [default: all that can be built]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub placement: Vec<String>,
+    /// Versions of NFS to choose from [default: 3,4.2]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub vers: Vec<String>,
+    /// When the server says that data are stored [default: sync,async]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub export: Vec<String>,
+    /// Whether the client waits for every write [default: off]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub sync: Vec<String>,
+    /// Most bytes of one read; default stands for what client and server agree on [default: default]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub rsize: Vec<String>,
+    /// Most bytes of one write [default: default]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub wsize: Vec<String>,
+    /// For how many seconds the client believes attributes [default: default]
+    #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
+    pub actimeo: Vec<String>,
+    /// Options of the link, such as rate=100mbit:memory=2G
+    #[arg(long, value_name = "OPTIONS", default_value = "", requires = "nas")]
+    pub link: String,
 }
 
 /// Where numbers come from.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use nestor_advise::evidence::unit_of;
-use nestor_advise::{FactorName, Space, machine_with, read_levels};
+use nestor_advise::{FactorName, Space, machine_with, nas, read_levels};
 use nestor_results::{Study, WrittenStack, WrittenWorkload, written_stacks};
 use nestor_stack::Layer;
 use nestor_workload::RateUnit;
@@ -41,22 +41,7 @@ impl Asked {
     /// What is wrong with the workload, a level or a stack.
     pub fn of(arguments: &AdviseArguments) -> Result<Self> {
         let workload = one_workload(arguments.workload.as_deref().unwrap_or_default())?;
-        let mut levels = BTreeMap::new();
-        for (name, words) in [
-            (FactorName::Guest, &arguments.guest),
-            (FactorName::HostFs, &arguments.host_fs),
-            (FactorName::Format, &arguments.format),
-            (FactorName::Cache, &arguments.cache),
-            (FactorName::Device, &arguments.device),
-            (FactorName::Scheduler, &arguments.scheduler),
-            (FactorName::HostScheduler, &arguments.host_scheduler),
-        ] {
-            if !words.is_empty() {
-                levels.insert(name, read_levels(name, words)?);
-            }
-        }
-        let (medium, machine) = (Layer::parse(&arguments.disk)?, machine_with(&arguments.vm)?);
-        let space = Space::new(&levels, medium, &machine)?;
+        let space = space_of(arguments)?;
         let yours = match &arguments.yours {
             Some(stack) => one_stack(stack)?,
             None => space.default_stack().clone(),
@@ -75,6 +60,38 @@ impl Asked {
     pub fn concerns(&self, stack: &WrittenStack) -> bool {
         self.yours == *stack || self.space.levels_of(stack).is_some()
     }
+}
+
+/// The stacks to choose from.
+fn space_of(arguments: &AdviseArguments) -> Result<Space> {
+    let network = &arguments.network;
+    let mut levels = BTreeMap::new();
+    for (name, words) in [
+        (FactorName::Guest, &arguments.guest),
+        (FactorName::HostFs, &arguments.host_fs),
+        (FactorName::Format, &arguments.format),
+        (FactorName::Cache, &arguments.cache),
+        (FactorName::Device, &arguments.device),
+        (FactorName::Scheduler, &arguments.scheduler),
+        (FactorName::HostScheduler, &arguments.host_scheduler),
+        (FactorName::Placement, &network.placement),
+        (FactorName::Vers, &network.vers),
+        (FactorName::Export, &network.export),
+        (FactorName::Sync, &network.sync),
+        (FactorName::Rsize, &network.rsize),
+        (FactorName::Wsize, &network.wsize),
+        (FactorName::Actimeo, &network.actimeo),
+    ] {
+        if !words.is_empty() {
+            levels.insert(name, read_levels(name, words)?);
+        }
+    }
+    let medium = Layer::parse(&arguments.disk)?;
+    if network.nas {
+        let (machine, link) = nas::machines(&arguments.vm, &network.link)?;
+        return Ok(nas::space(&levels, medium, &machine, &link)?);
+    }
+    Ok(Space::new(&levels, medium, &machine_with(&arguments.vm)?)?)
 }
 
 /// One stack in canonical notation.

@@ -9,10 +9,10 @@ use nestor_advise::advice::{Known, Question};
 use nestor_advise::evidence::{doubts, not_physical, observation, physical, why};
 use nestor_advise::text::{advice_text, plan_text};
 use nestor_advise::{
-    Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
+    Advice, Confirmation, Promise, Ranking, Reach, ScreeningPlan, Time, best_trace, candidate, nas, plan,
+    price, rank,
 };
 use nestor_results::{Store, StoredRun, TraceMode, WrittenPlace, WrittenStack};
-use nestor_stack::layers::hypervisors::CacheMode;
 use serde::Serialize;
 
 use super::known::Runs;
@@ -93,7 +93,7 @@ fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<
         budget: Some(arguments.budget),
         cell_s: Some(usual_cell_s(store, &arguments.lab, &asked.yours, &asked.workload)?),
         opening_s: opening_s(),
-        probes: modes_unpriced(asked, &runs),
+        probes: promises_unpriced(asked, &runs),
     };
     Ok(plan(&asked.space, &asked.yours, &known, time, arguments.seed)?)
 }
@@ -132,31 +132,31 @@ fn measured(
     Ok(advice(asked, &runs, ranking, confirmation, &ground))
 }
 
-/// Whether a trace shows what becomes of flushes with a cache mode.
-fn is_priced(runs: &Runs, mode: Option<CacheMode>) -> bool {
-    runs.traces_of(mode).iter().any(|trace| trace.reach() != Reach::NeverAsked)
+/// Whether a trace shows what becomes of flushes with a promise.
+fn is_priced(runs: &Runs, promise: Promise) -> bool {
+    runs.traces_of(promise).iter().any(|trace| trace.reach() != Reach::NeverAsked)
 }
 
-/// How many cache modes there are of which no trace shows what becomes of flushes; runs to come may show some of them.
-fn modes_unpriced(asked: &Asked, runs: &Runs) -> usize {
+/// How many promises there are of which no trace shows what becomes of flushes; runs to come may show some of them.
+fn promises_unpriced(asked: &Asked, runs: &Runs) -> usize {
     let stacks = asked.space.stacks().chain([&asked.yours]);
-    let modes: HashSet<Option<CacheMode>> = stacks.map(cache_mode).collect();
-    modes.iter().filter(|mode| !is_priced(runs, **mode)).count()
+    let promises: HashSet<Promise> = stacks.map(Promise::of).collect();
+    promises.iter().filter(|promise| !is_priced(runs, **promise)).count()
 }
 
-/// One stack for each cache mode of the best stacks of which no trace shows what becomes of flushes.
+/// One stack for each promise of the best stacks of which no trace shows what becomes of flushes.
 fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<WrittenStack> {
-    let mut modes = Vec::new();
+    let mut promises = Vec::new();
     let mut stacks = Vec::new();
     for (place, row) in ranking.rows.iter().enumerate() {
-        let mode = cache_mode(&row.stack);
-        if (place >= PRICED && !row.is_yours) || modes.contains(&mode) {
+        let promise = Promise::of(&row.stack);
+        if (place >= PRICED && !row.is_yours) || promises.contains(&promise) {
             continue;
         }
-        if !is_priced(runs, mode) {
+        if !is_priced(runs, promise) {
             stacks.push(row.stack.clone());
         }
-        modes.push(mode);
+        promises.push(promise);
     }
     stacks
 }
@@ -285,9 +285,14 @@ fn advice(
         doubts,
         held_fixed: asked.space.held_fixed(),
     };
-    Advice::of(question, ranking, confirmation, |stack| Known {
-        not_physical: not_physical(&runs.of_stack(asked, stack)),
-        price: price(stack, &runs.traces_of(cache_mode(stack))),
-        mechanism: if asked.yours == *stack { None } else { why(&yours, &runs.of_stack(asked, stack)) },
+    Advice::of(question, ranking, confirmation, |stack| {
+        let traces = runs.traces_of(Promise::of(stack));
+        let losses = |known| nas::losses(known, best_trace(stack, &traces));
+        Known {
+            not_physical: not_physical(&runs.of_stack(asked, stack)),
+            price: price(stack, &traces),
+            losses: stack.value().map(losses).unwrap_or_default(),
+            mechanism: if asked.yours == *stack { None } else { why(&yours, &runs.of_stack(asked, stack)) },
+        }
     })
 }

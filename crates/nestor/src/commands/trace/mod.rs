@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod application;
+pub mod classify;
 pub mod correlate;
 pub mod diff;
 pub mod export;
@@ -51,6 +52,8 @@ pub enum TraceCommand {
     },
     /// Convert fio's own log of its operations into requests
     Application(application::ApplicationArguments),
+    /// Say what the requests on a server's or host's disk are for from the layout in an image alone, and how often that is right
+    Classify(classify::ClassifyArguments),
     /// Join the requests of a guest with those of its hypervisor, its host and the disk
     Correlate(correlate::CorrelateArguments),
     /// Record and summarise what QEMU does for a guest's disk
@@ -109,6 +112,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Analyze(arguments) => analyze::run(&arguments),
         TraceCommand::Diff(arguments) => diff::run(&arguments),
         TraceCommand::Application(arguments) => application::run(arguments),
+        TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::Correlate(arguments) => correlate::run(&arguments),
         TraceCommand::Export(arguments) => export::run(&arguments),
         TraceCommand::Hypervisor(command) => hypervisor::run(command),

@@ -30,6 +30,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: written_mount_options,
         // Found by trying mkfs.btrfs 6.2 on files of whole MiB.
         minimum_size: Bytes::mib(109),
+        recovery: super::by_mount,
     }),
     packages: &["btrfs-progs"],
     check: no_conflicts,

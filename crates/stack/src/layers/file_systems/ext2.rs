@@ -3,7 +3,7 @@
 use super::super::options::MOUNT;
 use super::ext;
 use crate::spec::no_conflicts;
-use crate::{FileSystemSpec, LayerDefinition, LayerSpec};
+use crate::{FileSystemSpec, LayerDefinition, LayerSpec, Recovery};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "ext2",
@@ -15,6 +15,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mkfs: |layer, target| ext::mke2fs("ext2", &[], layer, target),
         mount_options: |layer| ext::mount_options(layer, &[]),
         minimum_size: ext::MINIMUM_SIZE,
+        recovery: |_| Recovery::Check,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,

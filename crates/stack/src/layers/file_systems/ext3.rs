@@ -25,6 +25,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mkfs: |layer, target| ext::mke2fs("ext3", &[], layer, target),
         mount_options: |layer| ext::mount_options(layer, &[]),
         minimum_size: ext::MINIMUM_SIZE,
+        recovery: super::by_mount,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,

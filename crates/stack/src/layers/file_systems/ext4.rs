@@ -3,7 +3,9 @@
 use super::super::options::MOUNT;
 use super::ext;
 use crate::spec::no_conflicts;
-use crate::{FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec};
+use crate::{
+    FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec, Recovery,
+};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "ext4",
@@ -27,13 +29,23 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // No kernel thread writes inode tables during a measurement: see `ext`.
         mount_options: |layer| ext::mount_options(layer, &["noinit_itable"]),
         minimum_size: ext::MINIMUM_SIZE,
+        recovery,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,
     not_buildable: None,
 };
 
+/// Whether the layer says that there is no journal.
+fn has_no_journal(layer: &Layer) -> bool {
+    layer.option("journal") == Some("none")
+}
+
+fn recovery(layer: &Layer) -> Recovery {
+    if has_no_journal(layer) { Recovery::Check } else { Recovery::Mount }
+}
+
 fn mkfs(layer: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
-    let features: &[&str] = if layer.option("journal") == Some("none") { &["^has_journal"] } else { &[] };
+    let features: &[&str] = if has_no_journal(layer) { &["^has_journal"] } else { &[] };
     ext::mke2fs("ext4", features, layer, target)
 }

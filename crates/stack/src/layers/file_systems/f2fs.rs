@@ -16,6 +16,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: written_mount_options,
         // Found by trying mkfs.f2fs 1.15 on files of whole MiB.
         minimum_size: Bytes::mib(64),
+        recovery: super::by_mount,
     }),
     packages: &["f2fs-tools"],
     check: no_conflicts,

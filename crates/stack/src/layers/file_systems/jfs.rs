@@ -16,6 +16,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: written_mount_options,
         // jfsutils 1.1.15: "Partition must be at least 16 megabytes."
         minimum_size: Bytes::mib(16),
+        recovery: super::by_mount,
     }),
     packages: &["jfsutils"],
     check: no_conflicts,

@@ -11,11 +11,16 @@ pub(super) mod nilfs2;
 pub(super) mod reiserfs;
 pub(super) mod xfs;
 
-use crate::Layer;
+use crate::{Layer, Recovery};
 
 /// The option `mount` as a list; what it says comes last, so that it overrides what a file system sets by itself.
 fn written_mount_options(layer: &Layer) -> Vec<String> {
     layer.list("mount").map(str::to_owned).collect()
+}
+
+/// The recovery of file systems that keep a journal, or never overwrite what is in use.
+fn by_mount(_: &Layer) -> Recovery {
+    Recovery::Mount
 }
 
 /// A command line.

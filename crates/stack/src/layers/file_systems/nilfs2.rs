@@ -21,6 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: written_mount_options,
         // mkfs.nilfs2 2.2.9: "required size=134221824 bytes", which is 128 MiB and 4 KiB.
         minimum_size: Bytes::mib(129),
+        recovery: super::by_mount,
     }),
     packages: &["nilfs-tools"],
     check: no_conflicts,

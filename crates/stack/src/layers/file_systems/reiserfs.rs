@@ -25,6 +25,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options,
         // Found by trying mkfs.reiserfs 3.6.27 on files of whole MiB: the journal alone is 32 MiB.
         minimum_size: Bytes::mib(34),
+        recovery: super::by_mount,
     }),
     packages: &["reiserfsprogs"],
     check: no_conflicts,

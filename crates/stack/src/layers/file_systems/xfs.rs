@@ -24,6 +24,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: written_mount_options,
         // xfsprogs 6.1: "Filesystem must be larger than 300MB."
         minimum_size: Bytes::mib(300),
+        recovery: super::by_mount,
     }),
     packages: &["xfsprogs"],
     check: no_conflicts,
