@@ -282,6 +282,11 @@ impl SpaceMap {
                 }
                 0
             }
+            Self::Shifted { bytes: shift } => {
+                let before = shift.saturating_sub(lower).min(bytes);
+                let above = (lower + before).saturating_sub(*shift);
+                before + Self::Identity.for_each_piece_above(above, bytes - before, act)
+            }
             Self::Extents(map) => map.for_each_piece_above(lower, bytes, act),
             Self::Clusters { .. } => bytes,
         }
@@ -376,6 +381,7 @@ mod tests {
             }
             if shift > 0 {
                 prop_assert_eq!(shifted.above(shift - 1), None);
+                prop_assert_eq!(shifted.for_each_piece_above(0, shift, |_, _| panic!("nothing is before it")), shift);
             }
         }
     }
