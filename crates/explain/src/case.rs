@@ -85,6 +85,11 @@ impl Left {
         claimed as f64
     }
 
+    /// Claims up to `wanted_ns` of parts together, of the same sign, one part after the other; gives what there was.
+    pub fn claim_of(&mut self, parts: &[Part], wanted_ns: f64) -> f64 {
+        parts.iter().fold(0.0, |claimed, part| claimed + self.claim(*part, wanted_ns - claimed))
+    }
+
     /// Takes the requests of parts: from then on no other mechanism answers for what they cause. False if one does already.
     pub fn take_requests(&mut self, parts: &[Part]) -> bool {
         if parts.iter().any(|part| self.given.contains(part)) {

@@ -11,6 +11,8 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 use serde::{Deserialize, Serialize};
 
+use crate::network::NetworkEvidence;
+
 /// Operations and bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Volume {
@@ -18,6 +20,19 @@ pub struct Volume {
     pub count: f64,
     /// Their bytes.
     pub bytes: f64,
+}
+
+/// What an array asked its disks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ArrayEvidence {
+    /// Requests to the array.
+    pub requests: f64,
+    /// Requests to its disks.
+    pub operations: f64,
+    /// Of these, reads of old data or parity that writes needed.
+    pub parity_reads: f64,
+    /// From the arrival of those writes until all that they needed was read, summed up, ns.
+    pub parity_wait_ns: f64,
 }
 
 /// What was seen at the lower edge of one layer.
@@ -47,6 +62,8 @@ pub struct Edge {
     pub served_ns: f64,
     /// Length of the trace, ns.
     pub span_ns: f64,
+    /// Of an array: what its disks did.
+    pub array: ArrayEvidence,
 }
 
 /// How the requests of one level came from those above.
@@ -128,6 +145,8 @@ pub struct Evidence {
     pub blame: Blame,
     /// The image files.
     pub image: Option<ImageEvidence>,
+    /// What went over networks, topmost first.
+    pub networks: Vec<NetworkEvidence>,
     /// Busy share of the processors of each machine, outermost first, mean over the runs.
     pub cpu_busy: Vec<(MachineName, f64)>,
     /// Instructions of each part of the stack for all operations, where they were counted.
@@ -285,6 +304,11 @@ impl Evidence {
         self.edges.last()
     }
 
+    /// A sum over the networks for each operation.
+    pub fn over_networks(&self, quantity: impl Fn(&NetworkEvidence) -> f64) -> f64 {
+        self.per_operation(self.networks.iter().map(quantity).sum())
+    }
+
     /// What the lowest level spent on the causes for which `holds` says so.
     pub fn spent(&self, holds: impl Fn(&Cause) -> bool) -> Spent {
         let mut sum = Spent::default();
@@ -355,6 +379,12 @@ impl Edge {
         self.waited_ns += sum_ns(if metrics.q2d.is_some() { &metrics.q2d } else { &metrics.i2d });
         self.served_ns += sum_ns(&metrics.d2c);
         self.span_ns += metrics.span_s * 1e9;
+        if let Some(members) = &metrics.members {
+            self.array.requests += members.requests as f64;
+            self.array.operations += members.operations as f64;
+            self.array.parity_reads += members.parity_reads as f64;
+            self.array.parity_wait_ns += members.parity_wait_ns as f64;
+        }
     }
 }
 

@@ -39,6 +39,14 @@ pub enum MechanismName {
     PathLength,
     /// The image file lies in pieces.
     Fragmentation,
+    /// Writes have to be durable at the server before the client goes on.
+    SynchronousWrite,
+    /// Calls for names and attributes.
+    MetadataRpc,
+    /// The link's rate or its delay sets the pace.
+    LinkBound,
+    /// More is read over the network than the application asks for.
+    ReadaheadOverNfs,
     /// No difference that could be told from chance.
     Noise,
 }
@@ -62,6 +70,10 @@ impl MechanismName {
             Self::CpuBound => "cpu-bound",
             Self::PathLength => "path-length",
             Self::Fragmentation => "fragmentation",
+            Self::SynchronousWrite => "synchronous-write",
+            Self::MetadataRpc => "metadata-rpc",
+            Self::LinkBound => "link-bound",
+            Self::ReadaheadOverNfs => "readahead-over-nfs",
             Self::Noise => "noise",
         }
     }

@@ -12,13 +12,15 @@ mod evidence;
 mod explain;
 mod finding;
 pub mod mechanisms;
+mod network;
 mod proof;
 mod records;
 mod text;
 
 pub use account::{Account, Holder, Line, PartRow};
 pub use case::{Case, Left};
-pub use evidence::{Edge, Evidence, ImageEvidence, Joined, Part, Placed, Volume};
+pub use evidence::{ArrayEvidence, Edge, Evidence, ImageEvidence, Joined, Part, Placed, Volume};
 pub use explain::{NAMED_FROM, explain};
 pub use finding::{Explanation, Finding, MechanismName, Number, Proof};
+pub use network::{CallEvidence, LinkFigures, NetworkEvidence};
 pub use text::explanation_text;

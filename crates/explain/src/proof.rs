@@ -118,6 +118,14 @@ fn shows(
         }
         MechanismName::ReadModifyWrite => node.origin == Origin::ReadModifyWrite,
         MechanismName::Flushes => request.operation == Operation::Flush,
+        MechanismName::SynchronousWrite => {
+            request.operation == Operation::Flush
+                || (request.operation == Operation::Write
+                    && node.level >= top_block
+                    && matches!(node.origin, Origin::Parent | Origin::FlushOfParent))
+        }
+        MechanismName::MetadataRpc => is_own && node.level >= top_block,
+        MechanismName::ReadaheadOverNfs => node.origin == Origin::ReadAhead,
         MechanismName::SeeksToLog => request.class == Class::Journal,
         MechanismName::ImageMetadata => node.origin == Origin::Metadata && node.level > top_block,
         MechanismName::SingleQueue => {
@@ -125,7 +133,9 @@ fn shows(
                 && request.issued_ns - request.queued_ns.min(request.issued_ns)
                     > request.completed_ns.saturating_sub(request.issued_ns)
         }
-        MechanismName::CpuBound | MechanismName::PathLength => path.is_empty() && !node.children.is_empty(),
+        MechanismName::CpuBound | MechanismName::PathLength | MechanismName::LinkBound => {
+            path.is_empty() && !node.children.is_empty()
+        }
         MechanismName::Fragmentation => node.children.len() > 1,
         MechanismName::Noise => false,
     }

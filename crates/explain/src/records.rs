@@ -7,6 +7,7 @@ use nestor_workload::{Direction, LoadResult};
 use nestor_stack::LayerRole;
 
 use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, Placed, add_spent};
+use crate::network::add_networks;
 
 impl Evidence {
     /// What the runs of one cell show together. Runs without numbers are left out; `None` if all are.
@@ -45,6 +46,8 @@ impl Evidence {
                 None => self.cpu_busy.push((machine.clone(), *busy)),
             }
         }
+        let elapsed_ns = measured.load.elapsed_ns as f64;
+        add_networks(&mut self.networks, &measured.networks, record.stack.value(), elapsed_ns);
         for image in &measured.images {
             let sum = self.image.get_or_insert_with(ImageEvidence::default);
             sum.extents += image.extents as f64;

@@ -1,10 +1,14 @@
 //! The account adds up to the nanosecond, whatever the requests were.
 
 use nestor_correlate::{BlameBuilder, Cause};
-use nestor_explain::{Evidence, Explanation, Holder, ImageEvidence, MechanismName, Part, Volume, explain};
+use nestor_explain::{
+    CallEvidence, Evidence, Explanation, Holder, ImageEvidence, LinkFigures, MechanismName, NetworkEvidence,
+    Part, Volume, explain,
+};
 use nestor_layout::Class;
 use nestor_results::Executor;
 use nestor_trace::event::Flags;
+use nestor_trace::rpc::CallKind;
 use nestor_trace::{Operation, Request};
 use proptest::prelude::*;
 
@@ -72,10 +76,36 @@ fn any_requests() -> impl Strategy<Value = Vec<Drawn>> {
     prop::collection::vec(drawn, 0..60)
 }
 
+/// Calls of each kind, over a link of some rate and delay.
+fn any_network() -> impl Strategy<Value = Option<NetworkEvidence>> {
+    let calls = (0.0..500.0_f64, 0.0..1e6_f64, 0.0..9e6_f64)
+        .prop_map(|(calls, received_bytes, response_ns)| CallEvidence { calls, received_bytes, response_ns });
+    let kinds = [CallKind::Read, CallKind::Write, CallKind::Commit, CallKind::Metadata];
+    let calls = prop::array::uniform4(calls).prop_map(move |calls| kinds.into_iter().zip(calls).collect());
+    let bytes = prop::array::uniform4(0.0..1e6_f64);
+    let figures = prop::option::of((1e6..1e10_f64, 1e3..1e7_f64));
+    let network = (calls, bytes, figures, 0.0..500.0_f64).prop_map(|(calls, bytes, figures, fsyncs)| {
+        let [to_server_bytes, to_client_bytes, written_bytes, direct_written_bytes] = bytes;
+        let figures = figures.map(|(rate_bits_per_s, delay_ns)| LinkFigures { rate_bits_per_s, delay_ns });
+        NetworkEvidence {
+            calls,
+            figures,
+            to_server_bytes,
+            to_client_bytes,
+            written_bytes,
+            direct_written_bytes,
+            fsyncs,
+            ..NetworkEvidence::default()
+        }
+    });
+    prop::option::of(network)
+}
+
 fn any_evidence() -> impl Strategy<Value = Evidence> {
     let numbers = (0..3_000_000_u64, 1..70_u64, 0..70_u64, 0..4_usize);
     let tables = (0..100_u64, prop::array::uniform4(0..40_000_u64), 0.0..1.0_f64);
-    (any_requests(), numbers, tables).prop_map(|(drawn, (elapsed, writes, reads, flushes), tables)| {
+    let drawn = (any_requests(), numbers, tables, any_network());
+    drawn.prop_map(|(drawn, (elapsed, writes, reads, flushes), tables, network)| {
         let (builder, busy) = recorded(&drawn);
         let blame = builder.finish();
         assert_eq!(blame.causes.values().map(|spent| spent.busy_ns).sum::<u64>(), busy);
@@ -89,6 +119,10 @@ fn any_evidence() -> impl Strategy<Value = Evidence> {
             latency_ns: elapsed as f64 * 2.0,
             edges: vec![nestor_explain::Edge::default(), edge],
             blame,
+            networks: network
+                .map(|network| NetworkEvidence { elapsed_ns: elapsed as f64, ..network })
+                .into_iter()
+                .collect(),
             image: Some(ImageEvidence { table_reads: table_reads as f64, ..ImageEvidence::default() }),
             cpu_busy: vec![("host".into(), cpu)],
             counted_operations: operations,

@@ -3,9 +3,11 @@
 use nestor_correlate::{Blame, Cause, Spent, Transition};
 use nestor_explain::mechanisms::MECHANISMS;
 use nestor_explain::{
-    Edge, Evidence, ImageEvidence, MechanismName, Placed, Volume, explain, explanation_text,
+    ArrayEvidence, CallEvidence, Edge, Evidence, Finding, ImageEvidence, LinkFigures, MechanismName,
+    NetworkEvidence, Placed, Volume, explain, explanation_text,
 };
 use nestor_results::Executor;
+use nestor_trace::rpc::CallKind;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -106,6 +108,31 @@ fn transition(from: &str, to: &str, jumps: u64, distance: u64, busy_s: f64) -> T
     Transition { from: cause(from), to: cause(to), jumps, jump_bytes: jumps * distance, busy_ns }
 }
 
+/// Calls, and seconds from each to its reply, summed up.
+fn calls(calls: f64, response_s: f64) -> CallEvidence {
+    CallEvidence { calls, received_bytes: calls * 200.0, response_ns: response_s * 1e9 }
+}
+
+/// The same over a network of 1 Gbit/s and 100 us: a WRITE for each write and some calls for names, in the background.
+fn over_network(mut e: Evidence) -> Evidence {
+    e.networks = vec![NetworkEvidence {
+        layer: "nfs:vers=3".to_owned(),
+        link: "link".to_owned(),
+        figures: Some(LinkFigures { rate_bits_per_s: 1e9, delay_ns: 1e5 }),
+        calls: [(CallKind::Write, calls(1000.0, 1.0)), (CallKind::Metadata, calls(20.0, 0.01))].into(),
+        to_server_bytes: 8.5e6,
+        to_client_bytes: 2e5,
+        written_bytes: 8.192e6,
+        elapsed_ns: e.elapsed_ns,
+        ..NetworkEvidence::default()
+    }];
+    e
+}
+
+fn call(e: &mut Evidence, kind: CallKind, of_kind: CallEvidence) {
+    e.networks[0].calls.insert(kind, of_kind);
+}
+
 /// Evidence in which a mechanism is at work, and that of its baseline.
 fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
     let (mut here, mut before) = (slow(), plain());
@@ -196,6 +223,33 @@ fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
             here.blame.causes.get_mut(&cause("file-data>image-data")).unwrap().scattered = 400;
             here.image = Some(ImageEvidence { extents: 9000.0, ..ImageEvidence::default() });
         }
+        MechanismName::SynchronousWrite => {
+            (here, before) = (over_network(here), over_network(before));
+            here.networks[0].fsyncs = 1000.0;
+            call(&mut here, CallKind::Write, calls(1000.0, 18.5));
+            // What the server does for it: the journal's commit, and a flush before it and after.
+            spend(&mut here, "->journal", 1000, 3.0);
+            spend(&mut here, "flush>flush", 2000, 6.0);
+            here.edges[3].flushes = 2000.0;
+        }
+        MechanismName::MetadataRpc => {
+            (here, before) = (over_network(here), over_network(before));
+            call(&mut here, CallKind::Metadata, calls(3000.0, 9.5));
+        }
+        MechanismName::LinkBound => {
+            (here, before) = (over_network(here), over_network(before));
+            here.networks[0].figures = Some(LinkFigures { rate_bits_per_s: 6e6, delay_ns: 1e5 });
+            call(&mut here, CallKind::Write, calls(1000.0, 19.0));
+        }
+        MechanismName::ReadaheadOverNfs => {
+            (here, before) = (over_network(here), over_network(before));
+            for (e, times, response_s) in [(&mut here, 16.0, 11.0), (&mut before, 1.0, 1.0)] {
+                reading(e);
+                let received_bytes = e.reads.bytes * times;
+                e.networks[0].calls =
+                    [(CallKind::Read, CallEvidence { received_bytes, ..calls(1000.0, response_s) })].into();
+            }
+        }
         MechanismName::Noise => {
             here = plain();
             here.rates = vec![97.0, 103.0, 101.0];
@@ -214,6 +268,105 @@ fn requests_that_wait_for_a_processor_do_not_wait_for_a_queue() {
     let explanation = explain(&here, None);
     let named: Vec<_> = explanation.findings.iter().map(|f| f.mechanism).collect();
     assert_eq!(named, [MechanismName::PathLength], "{}", explanation_text(&explanation));
+}
+
+fn only<'a>(findings: &'a [Finding], name: MechanismName, text: &str) -> &'a Finding {
+    let [found] = findings else { panic!("{text}") };
+    assert_eq!(found.mechanism, name, "{text}");
+    found
+}
+
+#[test]
+fn what_a_network_costs_is_saved_the_other_way_round() {
+    for mechanism in [MechanismName::SynchronousWrite, MechanismName::MetadataRpc, MechanismName::LinkBound] {
+        let (slower, faster) = planted(mechanism);
+        let explanation = explain(&faster, Some(&slower));
+        let found = only(&explanation.findings, mechanism, &explanation_text(&explanation));
+        assert!(found.effect_ns < 0.0 && found.share > 0.8, "{found:?}");
+    }
+}
+
+#[test]
+fn a_link_is_the_limit_by_its_delay_too() {
+    let (mut here, before) = planted(MechanismName::LinkBound);
+    here.networks[0].figures = Some(LinkFigures { rate_bits_per_s: 1e9, delay_ns: 5.4e6 });
+    let explanation = explain(&here, Some(&before));
+    let found = only(&explanation.findings, MechanismName::LinkBound, &explanation_text(&explanation));
+    assert!(found.words.starts_with("the delay"), "{found:?}");
+    assert_eq!(found.layer, "link");
+    // 1020 ways of 10.8 ms one after the other; at once, they are a fraction of that.
+    call(&mut here, CallKind::Write, calls(1000.0, 190.0));
+    assert!(explain(&here, Some(&before)).findings.is_empty(), "ten at once");
+}
+
+#[test]
+fn a_link_that_is_no_limit_and_calls_that_are_as_many_are_not_named() {
+    // Twice as slow for another reason.
+    let (here, before) = (over_network(slow()), over_network(plain()));
+    assert!(explain(&here, Some(&before)).findings.is_empty());
+    let mut slower_link = here.clone();
+    slower_link.networks[0].figures = Some(LinkFigures { rate_bits_per_s: 1e8, delay_ns: 1e5 });
+    assert!(
+        explain(&slower_link, Some(&before)).findings.is_empty(),
+        "the link carries something for 3 % of the time"
+    );
+    let with_fsyncs = |mut e: Evidence| {
+        e.networks[0].fsyncs = 1000.0;
+        let all_the_time = calls(1000.0, e.elapsed_ns / 1e9);
+        call(&mut e, CallKind::Write, all_the_time);
+        e
+    };
+    assert!(
+        explain(&with_fsyncs(here), Some(&with_fsyncs(before))).findings.is_empty(),
+        "both wait for writes"
+    );
+}
+
+#[test]
+fn without_a_baseline_a_network_explains_no_more_than_the_time() {
+    let mut here = over_network(slow());
+    // Waited for by a program each, over a link that carries something for most of the time.
+    here.networks[0].fsyncs = 1000.0;
+    here.networks[0].figures = Some(LinkFigures { rate_bits_per_s: 6e6, delay_ns: 1e5 });
+    call(&mut here, CallKind::Write, calls(1000.0, 40.0));
+    call(&mut here, CallKind::Metadata, calls(3000.0, 30.0));
+    let explanation = explain(&here, None);
+    let shares: f64 = explanation.findings.iter().map(|found| found.share).sum();
+    assert!(shares <= 1.0 + 1e-9, "{explanation:?}");
+    assert_eq!(explanation.account.lines.iter().map(|line| line.effect_ns).sum::<i64>(), 20_000_000);
+}
+
+#[test]
+fn small_writes_to_an_array_with_parity_wait_for_what_they_read_first() {
+    let (mut here, mut before) = (slow(), plain());
+    // In the baseline the array has no parity.
+    spend(&mut here, "file-data>image-data", 1000, 19.5);
+    here.edges[3].array =
+        ArrayEvidence { requests: 1000.0, operations: 4000.0, parity_reads: 2000.0, parity_wait_ns: 38e9 };
+    before.edges[3].array =
+        ArrayEvidence { requests: 1000.0, operations: 1000.0, ..ArrayEvidence::default() };
+    let explanation = explain(&here, Some(&before));
+    let text = explanation_text(&explanation);
+    let found = only(&explanation.findings, MechanismName::ReadModifyWrite, &text);
+    assert_eq!(found.layer, "hdd");
+    // Half of the disks' service is such reads, and half of the time is theirs.
+    assert!((found.share - 0.975).abs() < 0.01, "{text}");
+    let ratio = found.numbers.iter().find(|number| number.unit == "per request to the array").unwrap();
+    assert_eq!((ratio.here, ratio.baseline), (4.0, Some(1.0)));
+}
+
+#[test]
+fn requests_that_jump_as_often_but_further_show_a_fragmented_image() {
+    let (mut here, mut before) = planted(MechanismName::Fragmentation);
+    // Over a network: a server's threads take the parts of each read in any order.
+    for (e, busy_ns) in [(&mut here, 10 * SECOND), (&mut before, SECOND / 10)] {
+        let data = e.blame.causes.get_mut(&cause("file-data>image-data")).unwrap();
+        (data.scattered, data.scattered_busy_ns) = (400, busy_ns);
+    }
+    let explanation = explain(&here, Some(&before));
+    only(&explanation.findings, MechanismName::Fragmentation, &explanation_text(&explanation));
+    before.image = here.image;
+    assert!(explain(&here, Some(&before)).findings.is_empty(), "as many fragments");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire::FRAME_OVERHEAD_BYTES;
+
 /// What an end has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
@@ -16,6 +18,11 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Bytes of the wire's time that they took, if none was padded (see [`wire_bytes`](crate::wire_bytes)).
+    pub fn wire_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.frames.saturating_mul(FRAME_OVERHEAD_BYTES))
+    }
+
     /// What was sent after an earlier count of the same end.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

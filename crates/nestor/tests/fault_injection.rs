@@ -127,6 +127,52 @@ const FAULTS: &[Fault] = &[
         pairs: 1,
     },
     Fault {
+        planted: "fragmentation",
+        // On the server of the client that has the guest.
+        baseline: "kvm:memory=512M/raw:alloc=falloc:size=256M/nfs/link:memory=2G/ext4/hdd",
+        stack: "kvm:memory=512M/raw:alloc=scattered:size=256M/nfs/link:memory=2G/ext4/hdd",
+        workload: "fio:seq-read:size=64M:bs=256k:depth=2",
+        pairs: 1,
+    },
+    Fault {
+        planted: "synchronous-write",
+        baseline: "nfs:vers=3/link:memory=1G/ext4/hdd",
+        stack: "nfs:vers=3:sync/link:memory=1G/ext4/hdd",
+        workload: "fio:rand-write:size=4M:bs=4k:depth=1:direct=off:engine=psync",
+        pairs: 1,
+    },
+    Fault {
+        planted: "metadata-rpc",
+        baseline: "nfs:vers=3/link:memory=1G/ext4/hdd",
+        stack: "nfs:vers=3:actimeo=0/link:memory=1G/ext4/hdd",
+        workload: "wml:stat-tree:scale=0.01:runtime=3s",
+        pairs: 1,
+    },
+    Fault {
+        // By its rate.
+        planted: "link-bound",
+        baseline: "nfs:vers=3/link:rate=1gbit:memory=1G/ext4/ssd",
+        stack: "nfs:vers=3/link:rate=10mbit:memory=1G/ext4/ssd",
+        workload: "fio:seq-write:size=8M:runtime=2s",
+        pairs: 1,
+    },
+    Fault {
+        // By its delay.
+        planted: "link-bound",
+        baseline: "nfs:vers=3/link:memory=1G/ext4/ssd",
+        stack: "nfs:vers=3/link:delay=10ms:memory=1G/ext4/ssd",
+        workload: "fio:rand-read:size=8M:bs=4k:depth=1:runtime=2s",
+        pairs: 1,
+    },
+    Fault {
+        planted: "read-modify-write",
+        // Of an array's rows; the baseline has no parity.
+        baseline: "nfs:vers=3/link:memory=1G/xfs/raid0:raid0-5x10k:wcache=off",
+        stack: "nfs:vers=3/link:memory=1G/xfs/raid5:wcache=off",
+        workload: "fio:rand-write:size=8M:bs=4k:depth=4:runtime=2s",
+        pairs: 1,
+    },
+    Fault {
         planted: "noise",
         baseline: "ext4/hdd:wcache=off",
         stack: "ext4:mount=noatime/hdd:wcache=off",

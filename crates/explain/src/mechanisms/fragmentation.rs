@@ -14,7 +14,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     find,
 };
 
-/// Share of the data requests at the lowest level that were scattered.
+/// Share of the data requests at the lowest level that were scattered, or of the time of an operation that these requests took.
 const SCATTERED_SHARE: f64 = 0.02;
 
 fn scattered(e: &Evidence) -> f64 {
@@ -22,11 +22,18 @@ fn scattered(e: &Evidence) -> f64 {
     data.scattered as f64 / (data.requests as f64).max(1.0)
 }
 
+/// Time of the scattered requests for each operation, ns.
+fn scattered_ns(e: &Evidence) -> f64 {
+    e.per_operation(e.spent(|cause| Part::of(cause) == Part::Data).scattered_busy_ns as f64)
+}
+
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let pieces = |e: &Evidence| e.image.map_or(0.0, |image| image.extents / e.runs.len().max(1) as f64);
-    if case.more(scattered) < SCATTERED_SHARE
-        || pieces(case.here) < 2.0 * case.baseline.map_or(8.0, pieces).max(1.0)
-    {
+    // A server's threads take the parts of a read in any order: over a network as many requests may jump within one fragment. What they
+    // take tells them apart.
+    let jumps_more = case.more(scattered) >= SCATTERED_SHARE
+        || case.more(scattered_ns) >= SCATTERED_SHARE * case.here.time_per_operation_ns();
+    if !jumps_more || pieces(case.here) < 2.0 * case.baseline.map_or(8.0, pieces).max(1.0) {
         return None;
     }
     let effect = left.claim(Part::Data, left.part(Part::Data).max(0.0));
@@ -42,6 +49,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found.numbers = vec![
         case.number("fragments of the image file", "", pieces),
         case.number("scattered requests", "%", |e| scattered(e) * 100.0),
+        case.number("time of scattered requests", "us per operation", |e| scattered_ns(e) / 1e3),
     ];
     found.advice =
         Some("allocate the whole image at once (alloc=full or falloc), or copy it to a new file".to_owned());

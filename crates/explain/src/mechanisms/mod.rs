@@ -8,13 +8,17 @@ mod flushes;
 mod fragmentation;
 mod host_cache;
 mod image_metadata;
+mod link_bound;
 mod merging;
+mod metadata_rpc;
 mod misalignment;
 mod path_length;
 mod read_ahead;
 mod read_modify_write;
+mod readahead_over_nfs;
 mod seeks_to_log;
 mod single_queue;
+mod synchronous_write;
 
 use crate::case::{Case, Left};
 use crate::finding::{Finding, MechanismName};
@@ -37,6 +41,10 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &image_metadata::MECHANISM,
     &host_cache::MECHANISM,
     &read_ahead::MECHANISM,
+    &readahead_over_nfs::MECHANISM,
+    &link_bound::MECHANISM,
+    &synchronous_write::MECHANISM,
+    &metadata_rpc::MECHANISM,
     &amplification::JOURNAL_OF_JOURNAL,
     &amplification::HOST,
     &amplification::GUEST,

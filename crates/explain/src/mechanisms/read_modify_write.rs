@@ -1,13 +1,13 @@
-//! Writes of parts of blocks: the rest has to be read first.
+//! Writes of parts: of blocks in a cache, or of rows of an array with parity. The rest, or what the parity was made of, has to be read first.
 
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
-use crate::evidence::{Evidence, Part};
+use crate::evidence::{ArrayEvidence, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::ReadModifyWrite,
-    summary: "writes that cover a block only in part cause a read of the rest of the block",
+    summary: "writes that cover a block, or a row of an array with parity, only in part cause reads of the rest",
     find,
 };
 
@@ -27,11 +27,50 @@ pub(super) fn claim(case: &Case<'_>, left: &mut Left, more_requests: f64) -> f64
     left.claim_all(Part::DataReadForWrite) + data + idle
 }
 
+/// Parts of the time that an array's writes are in; in [`Part::DataReadForWrite`] nothing is written.
+const WRITTEN: [Part; 6] = [
+    Part::Data,
+    Part::TopJournal,
+    Part::TopMetadata,
+    Part::HostJournal,
+    Part::HostMetadata,
+    Part::ImageFormat,
+];
+
+fn array(e: &Evidence) -> ArrayEvidence {
+    e.lowest().map(|edge| edge.array).unwrap_or_default()
+}
+
+/// Reads of an array's disks that writes need.
+fn parity_reads(e: &Evidence) -> f64 {
+    e.per_operation(array(e).parity_reads)
+}
+
+/// Share of the time of the array's requests, queueing included, until old data and parity are read.
+fn reading_share(e: &Evidence) -> f64 {
+    let taken_ns = e.lowest().map_or(0.0, |edge| edge.waited_ns + edge.served_ns);
+    (array(e).parity_wait_ns / taken_ns.max(1.0)).min(1.0)
+}
+
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if case.more(reads) < READS_PER_WRITE || !left.take_requests(&[Part::DataReadForWrite]) {
-        return None;
+    let in_array = case.more(parity_reads) >= READS_PER_WRITE;
+    let in_cache = case.more(reads) >= READS_PER_WRITE && left.take_requests(&[Part::DataReadForWrite]);
+    let mut effect = 0.0;
+    if in_array {
+        let of_part = |part: &Part| case.more(|e| reading_share(e) * e.part_ns(*part));
+        effect += WRITTEN.iter().map(|part| left.claim(*part, of_part(part).max(0.0))).sum::<f64>();
     }
-    let effect = claim(case, left, case.more(reads));
+    if in_cache {
+        effect += claim(case, left, case.more(reads));
+    }
+    match (in_array, in_cache) {
+        (_, true) => Some(found_in_cache(case, effect)),
+        (true, false) => Some(found_in_array(case, effect)),
+        (false, false) => None,
+    }
+}
+
+fn found_in_cache(case: &Case<'_>, effect: f64) -> Finding {
     let layer = case.here.joins.iter().rev().find(|j| j.kind.is_host_block());
     let layer = layer.map_or_else(String::new, |join| join.layer.clone());
     let size = case.here.writes.bytes / case.here.writes.count.max(1.0);
@@ -50,5 +89,32 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
          sectors through)"
             .to_owned(),
     );
-    Some(found)
+    found
+}
+
+fn found_in_array(case: &Case<'_>, effect: f64) -> Finding {
+    let lowest = case.here.lowest();
+    let layer = lowest.map_or_else(String::new, |edge| edge.layer.clone());
+    let size =
+        |e: &Evidence| e.lowest().map_or(0.0, |edge| edge.writes.bytes / edge.writes.count.max(1.0) / 1024.0);
+    let words = format!(
+        "writes of {:.1} KiB cover rows of the array only in part: for each operation its disks read old data and parity {:.2} times",
+        size(case.here),
+        parity_reads(case.here)
+    );
+    let mut found = finding(MechanismName::ReadModifyWrite, &layer, effect, words);
+    found.numbers = vec![
+        case.number("reads of the disks caused by writes", "per operation", parity_reads),
+        case.number("requests to the disks", "per request to the array", |e| {
+            array(e).operations / array(e).requests.max(1.0)
+        }),
+        case.number("of the time of its requests, for these reads", "%", |e| reading_share(e) * 100.0),
+        case.number("size of a write to the array", "KiB", size),
+    ];
+    found.advice = Some(
+        "larger writes, best of whole rows (the chunk times the disks with data), a larger wsize= over NFS, or an array without parity \
+         (raid0)"
+            .to_owned(),
+    );
+    found
 }

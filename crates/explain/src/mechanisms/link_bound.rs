@@ -1,0 +1,133 @@
+//! The link is the limit: its rate, or the time that frames are under way.
+
+use nestor_text::units;
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+use crate::network::{LinkFigures, NetworkEvidence};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::LinkBound,
+    summary: "the link's rate, or the delay of each way there and back, is most of the time",
+    find,
+};
+
+/// Share of the measured time from which on a link is taken for the limit.
+const LIMIT: f64 = 0.5;
+
+/// First what only the link fills; then what the medium does while the link carries something.
+const PARTS: [Part; 9] = [
+    Part::Idle,
+    Part::Data,
+    Part::DataReadForWrite,
+    Part::ImageFormat,
+    Part::TopJournal,
+    Part::TopMetadata,
+    Part::HostJournal,
+    Part::HostMetadata,
+    Part::Flush,
+];
+
+/// What of a link takes the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Bytes over the rate of the direction that has more of them.
+    Rate,
+    /// Ways there and back, one after the other.
+    Delay,
+}
+
+impl Cause {
+    const ALL: [Self; 2] = [Self::Rate, Self::Delay];
+
+    /// Time that what was sent takes of a link of such figures, ns.
+    fn time_ns(self, sent: &NetworkEvidence, figures: LinkFigures) -> f64 {
+        match self {
+            Self::Rate => sent.busiest_bytes() * 8e9 / figures.rate_bits_per_s.max(1.0),
+            Self::Delay => sent.rounds() * 2.0 * figures.delay_ns,
+        }
+    }
+
+    /// Time that it took of its own link, ns; 0 where the link's figures are not known.
+    fn own_time_ns(self, sent: &NetworkEvidence) -> f64 {
+        sent.figures.map_or(0.0, |figures| self.time_ns(sent, figures))
+    }
+
+    /// Its share of the measured time.
+    fn share(self, e: &Evidence) -> f64 {
+        busiest(e, self).map_or(0.0, |sent| self.own_time_ns(sent) / sent.elapsed_ns.max(1.0))
+    }
+
+    /// Time for each operation that is due to the link's figures, not to what was sent, ns: that of the same calls over the baseline's link
+    /// is taken off.
+    fn more_ns(self, case: &Case<'_>) -> f64 {
+        let here = busiest(case.here, self);
+        match (here, case.baseline.map(|baseline| (baseline, busiest(baseline, self)))) {
+            (Some(sent), Some((_, Some(NetworkEvidence { figures: Some(figures), .. })))) => {
+                case.here.per_operation(self.own_time_ns(sent) - self.time_ns(sent, *figures))
+            }
+            (Some(sent), _) => case.here.per_operation(self.own_time_ns(sent)),
+            (None, Some((baseline, Some(sent)))) => -baseline.per_operation(self.own_time_ns(sent)),
+            (None, _) => 0.0,
+        }
+    }
+}
+
+/// The network of which a link's figure takes most.
+fn busiest(e: &Evidence, cause: Cause) -> Option<&NetworkEvidence> {
+    let known = e.networks.iter().filter(|network| network.figures.is_some());
+    known.max_by(|a, b| cause.own_time_ns(a).total_cmp(&cause.own_time_ns(b)))
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let is_limit = |cause: &Cause| {
+        let slower = if cause.more_ns(case) < 0.0 { case.baseline? } else { case.here };
+        (cause.share(slower) >= LIMIT).then_some((*cause, slower))
+    };
+    let limits = Cause::ALL.iter().filter_map(is_limit);
+    let (cause, slower) =
+        limits.max_by(|a, b| a.0.more_ns(case).abs().total_cmp(&b.0.more_ns(case).abs()))?;
+    // Whatever the medium does meanwhile, an operation takes no less than what the link takes for it.
+    let effect = left.claim_of(&PARTS, cause.more_ns(case));
+    if effect == 0.0 {
+        return None;
+    }
+    let link = busiest(slower, cause)?;
+    let figures = link.figures?;
+    let share = units::percent(cause.share(slower).min(1.0));
+    let words = match cause {
+        Cause::Rate => format!(
+            "the rate is the limit: the link carries {:.1} Mbit/s for {share} of the time",
+            figures.rate_bits_per_s / 1e6
+        ),
+        Cause::Delay => format!(
+            "the delay is the limit: {:.2} ways there and back for an operation, one after the other, of {:.2} ms each are {share} \
+             of the time",
+            slower.per_operation(link.rounds()),
+            2.0 * figures.delay_ns / 1e6
+        ),
+    };
+    let mut found = finding(MechanismName::LinkBound, &link.link, effect, words);
+    found.numbers = vec![
+        case.number("bytes over the link", "KiB per operation", |e| {
+            e.over_networks(NetworkEvidence::busiest_bytes) / 1024.0
+        }),
+        case.number("time of these bytes at its rate", "% of the time", |e| Cause::Rate.share(e) * 100.0),
+        case.number("calls one after the other", "per operation", |e| {
+            e.over_networks(NetworkEvidence::rounds)
+        }),
+        case.number("time of their delays", "% of the time", |e| Cause::Delay.share(e) * 100.0),
+    ];
+    let advice = match cause {
+        Cause::Rate => {
+            "a faster link (rate=), or fewer bytes over it: a file system on the side that uses the data"
+        }
+        Cause::Delay => {
+            "a nearer server (delay=), more operations at once, larger calls (rsize=, wsize=), or fewer of them (actimeo=)"
+        }
+    };
+    found.advice = Some(advice.to_owned());
+    Some(found)
+}
