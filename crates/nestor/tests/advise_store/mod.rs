@@ -1,5 +1,8 @@
 //! A store of made-up runs: what a laboratory would have left, without one.
 
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
