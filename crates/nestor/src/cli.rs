@@ -51,7 +51,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
         nestor advise mail --as libvirt\n  nestor advise --settle K4\n  nestor advise file --nas --disk raid5 --vers 3 \
         --placement nfs,vm-nfs\n  nestor advise fio:seq-write --nas --plan")]
-    Advise(crate::commands::advise::AdviseArguments),
+    Advise(Box<crate::commands::advise::AdviseArguments>),
     /// Predict the throughput and latency of a load on another stack, with an interval, and suggest what to measure
     #[command(
         after_help = "Examples:\n  nestor predict --workload mail.toml --from ext4/hdd --to ext4/kvm/raw/xfs/hdd\n  \

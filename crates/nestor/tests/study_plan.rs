@@ -1,7 +1,6 @@
 //! What `nestor study` and `nestor replicate` say and judge without measuring anything: plans, refusals, claims of what was
 //! measured before. Needs no lab and no root.
 
-#[allow(dead_code, reason = "shared with the tests of `nestor advise`, which use the rest")]
 mod advise_store;
 mod support;
 
