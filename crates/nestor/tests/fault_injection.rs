@@ -182,7 +182,7 @@ const FAULTS: &[Fault] = &[
 ];
 
 #[test]
-#[ignore = "builds 32 stacks, about 20 minutes; part of `make test-long`"]
+#[ignore = "builds 44 stacks, about 40 minutes; part of `make test-long`"]
 fn each_planted_mechanism_is_named_and_nothing_else() {
     if !can_run(false, true) {
         return;
