@@ -95,7 +95,7 @@ fn is_made_by(method: TracePoint, name: &OsStr) -> bool {
         TracePoint::Blktrace => is_relay_file(name),
         TracePoint::Tracefs => name == TRACEFS_TEXT,
         TracePoint::Hypervisor => name == QEMU_LOG,
-        TracePoint::Application | TracePoint::DiskLog => false,
+        TracePoint::Application | TracePoint::DiskLog | TracePoint::LinkLog => false,
     }
 }
 

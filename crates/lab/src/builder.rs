@@ -1,6 +1,7 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
 use nestor_link::LinkStatistics;
+use nestor_link::log::LogEnd;
 use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
 use nestor_stack::{
     Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Relation, Stack,
@@ -17,6 +18,7 @@ use crate::partition::{build_partition, forget_partition};
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::RootMachine;
 use crate::served_disk::{self, ServedDisk};
+use crate::served_link::ServedLink;
 use crate::tuning::tune;
 use crate::{BuildError, Lab, medium_class, network_disk, user_medium};
 
@@ -270,11 +272,29 @@ impl Lab {
     /// # Errors
     /// There is no such link, or its server does not answer.
     pub fn link_statistics(&self, link: LayerIndex) -> Result<LinkStatistics, MachineError> {
-        let served = self.links.iter().find(|served| served.is_at(link));
-        let served = served.ok_or_else(|| {
+        self.served_link(link)?.statistics()
+    }
+
+    /// Starts to log the frames of a link of the stack; what had gone over it until then.
+    ///
+    /// # Errors
+    /// There is no such link, or its server does not answer or cannot log.
+    pub fn start_link_log(&self, link: LayerIndex) -> Result<LinkStatistics, MachineError> {
+        self.served_link(link)?.start_log()
+    }
+
+    /// Ends the log of the frames of a link of the stack: the log's path on the ground, and how it ended.
+    ///
+    /// # Errors
+    /// There is no such link, or its server does not answer or could not write all of the log.
+    pub fn stop_link_log(&self, link: LayerIndex) -> Result<(String, LogEnd), MachineError> {
+        self.served_link(link)?.stop_log()
+    }
+
+    fn served_link(&self, link: LayerIndex) -> Result<&ServedLink, MachineError> {
+        self.links.iter().find(|served| served.is_at(link)).ok_or_else(|| {
             let refusal = Refusal::new(Cause::NotThere, "the link is not served");
             MachineError::Refused { machine: self.ground().label().to_owned(), refusal }
-        })?;
-        served.statistics()
+        })
     }
 }

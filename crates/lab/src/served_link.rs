@@ -1,9 +1,11 @@
 //! A modelled link: its server process on the ground.
 
+use nestor_link::log::LogEnd;
 use nestor_link::{End, LinkStatistics};
 use nestor_machine::{InterfaceAttachment, InterfaceBackend, Machine, MachineError};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::LinkOptions;
+use serde::de::DeserializeOwned;
 
 use crate::server_process::{ServedDevice, ServerProcess};
 
@@ -74,7 +76,31 @@ impl ServedLink {
     /// # Errors
     /// Its server does not answer.
     pub(crate) fn statistics(&self) -> Result<LinkStatistics, MachineError> {
-        let said = self.server.control(&["statistics"])?;
+        self.answered(&["statistics"])
+    }
+
+    /// Starts to log frames; what it had done until then.
+    ///
+    /// # Errors
+    /// Its server does not answer, or cannot log.
+    pub(crate) fn start_log(&self) -> Result<LinkStatistics, MachineError> {
+        self.answered(&["start-log", &self.log_path()])
+    }
+
+    /// Ends the log of frames: its path on the ground, and how it ended.
+    ///
+    /// # Errors
+    /// Its server does not answer, or could not write all of it.
+    pub(crate) fn stop_log(&self) -> Result<(String, LogEnd), MachineError> {
+        Ok((self.log_path(), self.answered(&["stop-log"])?))
+    }
+
+    fn log_path(&self) -> String {
+        format!("{}/frames.log", self.server.directory)
+    }
+
+    fn answered<T: DeserializeOwned>(&self, words: &[&str]) -> Result<T, MachineError> {
+        let said = self.server.control(words)?;
         serde_json::from_str(&said).map_err(|e| self.server.not_understood(&e))
     }
 

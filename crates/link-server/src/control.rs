@@ -1,7 +1,8 @@
 //! The control socket of a link: JSON, one request and one answer a line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use nestor_link::log::LogEnd;
 use nestor_link::{End, LinkStatistics};
 use nestor_serving::{ControlStream, Controlled, ServingError};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,13 @@ pub enum LinkRequest {
     },
     /// Report what was done so far.
     Statistics,
+    /// Log each frame from now on.
+    StartLog {
+        /// To this file of the server's machine.
+        path: PathBuf,
+    },
+    /// Close the log.
+    StopLog,
     /// End the server.
     Quit,
 }
@@ -31,8 +39,10 @@ pub enum LinkRequest {
 pub enum LinkResponse {
     /// It is done.
     Done,
-    /// What was done so far.
+    /// What was done so far, or until the log began.
     Statistics(LinkStatistics),
+    /// How the log ended.
+    LogClosed(LogEnd),
     /// Whether a machine waits for the other.
     Waits {
         /// Whether it does.
@@ -57,6 +67,14 @@ impl Controlled for Shared {
             },
             LinkRequest::Wake { end } => LinkResponse::Waits { waits: self.wake(*end) },
             LinkRequest::Statistics => LinkResponse::Statistics(self.statistics()),
+            LinkRequest::StartLog { path } => match self.start_log(path) {
+                Ok(statistics) => LinkResponse::Statistics(statistics),
+                Err(e) => LinkResponse::Failed { reason: e.to_string() },
+            },
+            LinkRequest::StopLog => match self.stop_log() {
+                Ok(end) => LinkResponse::LogClosed(end),
+                Err(e) => LinkResponse::Failed { reason: e.to_string() },
+            },
             LinkRequest::Quit => LinkResponse::Done,
         }
     }

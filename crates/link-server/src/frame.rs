@@ -16,6 +16,17 @@ pub const LONGEST_BYTES: usize = HEADER_BYTES + 65_536 + 64;
 /// Smallest TCP header, in bytes.
 const TCP_HEADER_BYTES: usize = 20;
 
+/// Where the type of an Ethernet frame is, and the packet behind it (IEEE 802.3, 3.1.1).
+const ETHER_TYPE_AT: usize = 12;
+const PACKET_AT: usize = 14;
+/// Types of packets (IEEE 802 numbers, <https://www.iana.org/assignments/ieee-802-numbers>).
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// TCP's number in both versions of IP (RFC 9293, 3.1; <https://www.iana.org/assignments/protocol-numbers>).
+const TCP: u8 = 6;
+/// An IPv6 header without extensions (RFC 8200, 3).
+const IPV6_HEADER_BYTES: usize = 40;
+
 /// A frame with its header. Whatever a guest wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -74,6 +85,28 @@ impl Frame {
         (segment > 0 && headers < self.ethernet().len()).then_some((headers, segment))
     }
 
+    /// Bytes of data of a TCP segment, whether it is to be cut or not; 0 of everything else.
+    pub fn tcp_bytes(&self) -> usize {
+        self.tcp_data().unwrap_or(0)
+    }
+
+    fn tcp_data(&self) -> Option<usize> {
+        let frame = self.ethernet();
+        let packet = frame.get(PACKET_AT..)?;
+        let number =
+            |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
+        // RFC 791, 3.1: length of the header in words, total length, protocol. RFC 8200, 3: length of the payload, next header.
+        let (header, length, protocol) = match *frame.get(ETHER_TYPE_AT..PACKET_AT)?.as_array()? {
+            IPV4 => (4 * usize::from(packet.first()? & 0xf), number(2)?, *packet.get(9)?),
+            IPV6 => (IPV6_HEADER_BYTES, IPV6_HEADER_BYTES + number(4)?, *packet.get(6)?),
+            _ => return None,
+        };
+        // RFC 9293, 3.1: the header's length, in words, is in the upper half of byte 12.
+        let tcp = 4 * usize::from(packet.get(header + 12)? >> 4);
+        let data = length.min(packet.len()).checked_sub(header + tcp)?;
+        (protocol == TCP).then_some(data)
+    }
+
     /// Computes the checksum that was left to the interface, for a guest that does not do without it.
     pub fn complete_checksum(&mut self) {
         if u32::from(self.bytes[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0 {
@@ -121,6 +154,35 @@ mod tests {
         assert_eq!(Frame::sent(vec![0; HEADER_BYTES + 13]), None);
     }
 
+    #[test]
+    fn the_data_of_a_tcp_segment_is_what_is_behind_its_headers() {
+        let packet = |ether_type: [u8; 2], header: &[u8], data: usize| {
+            let mut bytes = vec![0; HEADER_BYTES + ETHER_TYPE_AT];
+            bytes.extend(ether_type);
+            bytes.extend(header);
+            // A TCP header of 32 bytes.
+            bytes.extend((0..32).map(|at| if at == 12 { 8 << 4 } else { 0 }));
+            bytes.extend(vec![0; data]);
+            Frame::sent(bytes).unwrap()
+        };
+        let ipv4 = |length: u16, protocol: u8| {
+            let mut header = [0; 20];
+            (header[0], header[9]) = (0x45, protocol);
+            header[2..4].copy_from_slice(&length.to_be_bytes());
+            header
+        };
+        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 9000, TCP), 9000).tcp_bytes(), 9000);
+        // An acknowledgement that is padded has none.
+        assert_eq!(packet(IPV4, &ipv4(20 + 32, TCP), 8).tcp_bytes(), 0);
+        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 100, 17), 100).tcp_bytes(), 0, "UDP");
+        let mut ipv6 = [0; IPV6_HEADER_BYTES];
+        (ipv6[0], ipv6[5], ipv6[6]) = (0x60, 32 + 77, TCP);
+        assert_eq!(packet(IPV6, &ipv6, 77).tcp_bytes(), 77);
+        assert_eq!(packet([0x08, 0x06], &[0; 28], 0).tcp_bytes(), 0, "ARP");
+        // A packet that says that it is longer than it is.
+        assert_eq!(packet(IPV4, &ipv4(u16::MAX, TCP), 5).tcp_bytes(), 5);
+    }
+
     proptest! {
         #[test]
         fn whatever_a_guest_sends_has_a_time_on_the_wire(bytes in proptest::collection::vec(any::<u8>(), 26..3000)) {
@@ -128,6 +190,7 @@ mod tests {
             let data = frame.ethernet().len() as u64;
             let sum: u64 = frame.on_the_wire().sum();
             prop_assert!(sum >= data);
+            prop_assert!(frame.tcp_bytes() < frame.ethernet().len());
             frame.complete_checksum();
         }
     }

@@ -9,6 +9,7 @@ mod checksum;
 pub mod control;
 mod driver;
 mod frame;
+mod logging;
 #[cfg(test)]
 mod played_guest;
 mod port;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nestor_link::{End, Wire};
+use nestor_log::LogError;
 use nestor_serving::{
     Offer, ServingError, SocketFile, beside, listen, serve_control, serve_front_ends, serve_time,
 };
@@ -46,6 +48,8 @@ pub struct LinkOptions {
     pub sockets: [PathBuf; 2],
     /// The control socket, created for its owner only and removed at the end.
     pub control: Option<PathBuf>,
+    /// Where frames are logged from the beginning.
+    pub log: Option<PathBuf>,
     /// The time that both machines live in.
     pub time: LinkTime,
     /// Ends the server.
@@ -81,6 +85,11 @@ pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
         LinkTime::Virtual => Some(listen_beside(LINK_TIME_SUFFIX)?),
     };
     let shared = Arc::new(Shared::new(options)?);
+    if let Some(path) = &options.log {
+        let socket = options.sockets[End::Lower.index()].clone();
+        let refused = |e: LogError| ServingError::Vhost { socket, reason: e.to_string() };
+        shared.start_log(path).map_err(refused)?;
+    }
     std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use nestor_link::log::{Ended, FrameRecord};
 use nestor_serving::{Alarm, GuestMemory, Memory, ServingError, Vring};
 use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
@@ -41,9 +42,12 @@ const MOST_ARRIVING_BYTES: usize = 1 << 30;
 
 /// A frame on its way to an end.
 #[derive(Debug)]
-struct Arriving {
-    at_ns: u64,
-    frame: Frame,
+pub struct Arriving {
+    pub frame: Frame,
+    /// What is known of it, and is to be logged when all is.
+    pub record: FrameRecord,
+    /// It was sent while frames are logged.
+    pub is_logged: bool,
 }
 
 /// One end.
@@ -64,8 +68,12 @@ pub struct Port {
     pub room_ns: Option<u64>,
     /// Real time only.
     pub alarm: Alarm,
-    /// Frames that the guest sent and that could not be taken, and frames that the guest could not be given.
-    pub refused: u64,
+    /// What the guest sent and could not be taken from it.
+    pub not_taken: u64,
+    /// Frames that the guest could not be given.
+    pub not_given: u64,
+    /// Records of frames whose fate has become known, to be logged.
+    ended: Vec<FrameRecord>,
 }
 
 impl Port {
@@ -84,7 +92,9 @@ impl Port {
             is_gone: false,
             room_ns: None,
             alarm: Alarm::new()?,
-            refused: 0,
+            not_taken: 0,
+            not_given: 0,
+            ended: Vec::new(),
         })
     }
 
@@ -120,26 +130,52 @@ impl Port {
     pub fn disconnect(&mut self) {
         self.vrings.clear();
         self.memory = None;
-        self.arriving.clear();
+        for arriving in std::mem::take(&mut self.arriving) {
+            self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
+        }
         self.arriving_bytes = 0;
         self.room_ns = None;
         self.is_gone = true;
     }
 
     /// A frame is on its way here.
-    pub fn expect(&mut self, at_ns: u64, frame: Frame) {
-        let bytes = self.arriving_bytes.saturating_add(frame.queue_bytes());
+    pub fn expect(&mut self, arriving: Arriving) {
+        let bytes = self.arriving_bytes.saturating_add(arriving.frame.queue_bytes());
         if self.is_connected() && self.arriving.len() < MOST_ARRIVING && bytes <= MOST_ARRIVING_BYTES {
             self.arriving_bytes = bytes;
-            self.arriving.push_back(Arriving { at_ns, frame });
+            self.arriving.push_back(arriving);
         } else {
-            self.refused += 1;
+            self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
         }
+    }
+
+    /// The fate of a frame to this guest is known.
+    fn end(&mut self, is_logged: bool, record: FrameRecord) {
+        if record.ended == Ended::Refused {
+            self.not_given += u64::from(record.frames);
+        }
+        if is_logged {
+            self.ended.push(record);
+        }
+    }
+
+    /// Records of frames whose fate has become known.
+    pub fn take_ended(&mut self) -> Vec<FrameRecord> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Records of the frames that are on their way; they are not logged when they arrive.
+    pub fn take_under_way(&mut self) -> impl Iterator<Item = FrameRecord> {
+        let record = |arriving: &mut Arriving| {
+            let is_logged = std::mem::take(&mut arriving.is_logged);
+            is_logged.then_some(FrameRecord { ended: Ended::UnderWay, ..arriving.record })
+        };
+        self.arriving.iter_mut().filter_map(record)
     }
 
     /// When the next frame arrives that the guest may have a buffer for.
     pub fn next_arrival_ns(&self) -> Option<u64> {
-        self.arriving.front().filter(|_| !self.is_starved).map(|next| next.at_ns)
+        self.arriving.front().filter(|_| !self.is_starved).map(|next| next.record.arrives_ns)
     }
 
     /// When the next frame arrives, or the interface has room for what waits.
@@ -163,7 +199,7 @@ impl Port {
     }
 
     fn take_frame(&mut self) -> Option<Frame> {
-        let mut refused = 0;
+        let mut not_taken = 0;
         let taken = self.with_queue(Queue::Transmit, |state, memory| {
             // A guest that goes on adding what is no frame holds nobody up for longer than this.
             for _ in 0..QUEUE_SIZE {
@@ -174,11 +210,11 @@ impl Port {
                 if frame.is_some() {
                     return frame;
                 }
-                refused += 1;
+                not_taken += 1;
             }
             None
         });
-        self.refused += refused;
+        self.not_taken += not_taken;
         taken.flatten()
     }
 
@@ -198,16 +234,18 @@ impl Port {
         while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(mut next) = self.arriving.pop_front() else { break };
             let bytes = next.frame.queue_bytes();
-            match self.give(&mut next.frame) {
-                Given::Done => any = true,
-                Given::Never => self.refused += 1,
+            let record = match self.give(&mut next.frame) {
+                Given::Done => FrameRecord { ended: Ended::Delivered, delivered_ns: now_ns, ..next.record },
+                Given::Never => FrameRecord { ended: Ended::Refused, ..next.record },
                 Given::Later => {
                     self.arriving.push_front(next);
                     self.is_starved = true;
                     break;
                 }
-            }
+            };
+            any |= record.ended == Ended::Delivered;
             self.arriving_bytes -= bytes;
+            self.end(next.is_logged, record);
         }
         if any {
             self.with_queue(Queue::Receive, |state, _| notify(state));

@@ -3,11 +3,14 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use nestor_link::{Direction, End, Fate, LinkStatistics, Sent};
+use nestor_link::log::{Ended, FrameLog, FrameRecord};
+use nestor_link::{Direction, End, Fate, LinkStatistics, Sent, Wire, wire_bytes};
+use nestor_log::Writer;
 use nestor_serving::{Clock, ServingError};
 use nestor_stop::StopHandle;
 
-use crate::port::{Port, QUEUE_SIZE, Queue};
+use crate::frame::Frame;
+use crate::port::{Arriving, Port, QUEUE_SIZE, Queue};
 use crate::together::Together;
 use crate::{LinkOptions, LinkTime};
 
@@ -22,15 +25,18 @@ pub struct Shared {
     stop: StopHandle,
 }
 
-struct Link {
+pub(crate) struct Link {
+    pub wire: Wire,
     /// By [`End::index`] of the sender.
     directions: [Direction; 2],
-    ports: [Port; 2],
+    pub ports: [Port; 2],
     sent: [Sent; 2],
-    time: Time,
+    pub time: Time,
+    /// Of the frames, if they are logged.
+    pub log: Option<Writer<FrameLog>>,
 }
 
-enum Time {
+pub(crate) enum Time {
     Real,
     /// The machines tell it, and are not joined: what they send is lost.
     Apart {
@@ -52,10 +58,12 @@ impl Shared {
             LinkTime::Virtual => Time::Apart { delay_ns: options.wire.delay_ns },
         };
         let link = Link {
+            wire: options.wire,
             directions: seeds.map(|seed| Direction::new(options.wire, seed)),
             ports: [Port::new()?, Port::new()?],
             sent: Default::default(),
             time,
+            log: None,
         };
         Ok(Self { link: Mutex::new(link), changed: Condvar::new(), stop: options.stop.clone() })
     }
@@ -70,6 +78,7 @@ impl Shared {
     /// An end's guest is gone.
     pub fn disconnect(&self, end: End) {
         self.with_port(end, Port::disconnect);
+        self.lock().log_ended(end);
     }
 
     /// Whether the machines tell the time.
@@ -106,23 +115,7 @@ impl Shared {
 
     /// What was done so far.
     pub fn statistics(&self) -> LinkStatistics {
-        let link = self.lock();
-        let [lower, upper] = [End::Lower, End::Upper].map(|end| {
-            let refused = link.ports[end.index()].refused;
-            Sent { refused, ..link.sent[end.index()].clone() }
-        });
-        let zero_ns = |end| match &link.time {
-            Time::Together(together) => together.zero_ns(end),
-            Time::Real | Time::Apart { .. } => None,
-        };
-        LinkStatistics {
-            lower_zero_ns: zero_ns(End::Lower),
-            upper_zero_ns: zero_ns(End::Upper),
-            connected: link.ports.iter().all(Port::is_connected),
-            joined: !matches!(link.time, Time::Apart { .. }),
-            from_lower: lower,
-            from_upper: upper,
-        }
+        self.lock().statistics()
     }
 
     /// A turn in real time: takes what an end sends, gives it what has arrived, and sets both alarms. `notified` is the queue of which its
@@ -132,7 +125,7 @@ impl Shared {
         link.ports[end.index()].alarm.acknowledge();
         let now_ns = Clock::Real.now_ns();
         link.take(end, now_ns, notified);
-        link.ports[end.index()].deliver(now_ns);
+        link.deliver(end, now_ns);
         for port in &mut link.ports {
             let next_ns = port.next_event_ns();
             port.alarm.set(next_ns);
@@ -174,7 +167,7 @@ impl Shared {
             bound_ns = link.bound_ns(end);
         }
         link.set_waits(end, false);
-        if link.ports[end.index()].deliver(now_ns) {
+        if link.deliver(end, now_ns) {
             link.promise(end, now_ns, now_ns);
         }
         let next_ns = link.ports[end.index()].next_event_ns();
@@ -188,17 +181,37 @@ impl Shared {
         waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Link> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Link> {
         // At worst, a thread that panicked has left a frame half moved; the link stays usable.
         self.link.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Link {
+    /// What was done so far.
+    pub(crate) fn statistics(&self) -> LinkStatistics {
+        let [lower, upper] = [End::Lower, End::Upper].map(|end| {
+            let refused = self.ports[end.index()].not_taken + self.ports[end.other().index()].not_given;
+            Sent { refused, ..self.sent[end.index()].clone() }
+        });
+        let zero_ns = |end| match &self.time {
+            Time::Together(together) => together.zero_ns(end),
+            Time::Real | Time::Apart { .. } => None,
+        };
+        LinkStatistics {
+            lower_zero_ns: zero_ns(End::Lower),
+            upper_zero_ns: zero_ns(End::Upper),
+            connected: self.ports.iter().all(Port::is_connected),
+            joined: !matches!(self.time, Time::Apart { .. }),
+            from_lower: lower,
+            from_upper: upper,
+        }
+    }
+
     /// Takes what an end's guest has announced as far as its interface has room, and notes when it has room for the rest. A guest may have
     /// put frames into its queue and be about to announce them: they are not taken before.
     fn take(&mut self, end: End, now_ns: u64, notified: Option<Queue>) {
-        let (sender, receiver) = (end.index(), end.other().index());
+        let sender = end.index();
         if notified == Some(Queue::Receive) {
             self.ports[sender].has_buffers();
         }
@@ -216,23 +229,63 @@ impl Link {
             if room_ns > now_ns {
                 break self.ports[sender].has_frames().then_some(room_ns);
             }
-            let Some(frame) = self.ports[sender].next_frame() else { break None };
+            let refused = self.ports[sender].not_taken;
+            let frame = self.ports[sender].next_frame();
+            self.log_not_taken(end, self.ports[sender].not_taken - refused, now_ns);
+            let Some(frame) = frame else { break None };
             taken += 1;
-            let (mut pieces, mut bytes) = (0, 0);
-            let on_the_wire =
-                frame.on_the_wire().inspect(|piece| (pieces, bytes) = (pieces + 1, bytes + piece));
-            let fate = self.directions[sender].send(now_ns, on_the_wire);
-            let sent = &mut self.sent[sender];
-            sent.frames += pieces;
-            sent.bytes += bytes;
-            match fate {
-                Fate::Arrives { at_ns, .. } => self.ports[receiver].expect(at_ns, frame),
-                Fate::Lost { .. } => sent.lost += pieces,
-            }
+            self.send(end, now_ns, frame);
         };
         if taken > 0 {
             self.ports[sender].notify_sender();
         }
+    }
+
+    /// Puts what an end sends at that time onto the wire.
+    fn send(&mut self, from: End, taken_ns: u64, frame: Frame) {
+        let (mut frames, mut bytes, mut on_wire) = (0, 0, 0);
+        let sizes = frame.on_the_wire().inspect(|piece| {
+            (frames, bytes, on_wire) = (frames + 1, bytes + piece, on_wire + wire_bytes(*piece));
+        });
+        let fate = self.directions[from.index()].send(taken_ns, sizes);
+        let sent = &mut self.sent[from.index()];
+        sent.frames += frames;
+        sent.bytes += bytes;
+        let (ended, [begins_ns, leaves_ns, arrives_ns]) = match fate {
+            Fate::Arrives { begins_ns, leaves_ns, at_ns } => (Ended::UnderWay, [begins_ns, leaves_ns, at_ns]),
+            Fate::Lost { begins_ns, leaves_ns } => (Ended::Lost, [begins_ns, leaves_ns, 0]),
+        };
+        let record = FrameRecord {
+            from,
+            ended,
+            frames: capped(frames),
+            bytes: capped(bytes),
+            wire_bytes: capped(on_wire),
+            tcp_bytes: capped(frame.tcp_bytes() as u64),
+            taken_ns,
+            begins_ns,
+            leaves_ns,
+            arrives_ns,
+            delivered_ns: 0,
+        };
+        match fate {
+            Fate::Arrives { .. } => {
+                let is_logged = self.log.is_some();
+                self.ports[from.other().index()].expect(Arriving { frame, record, is_logged });
+                self.log_ended(from.other());
+            }
+            Fate::Lost { .. } => {
+                self.sent[from.index()].lost += frames;
+                self.log_record(record);
+            }
+        }
+    }
+
+    /// Gives an end's guest what has arrived by then; whether there was anything.
+    fn deliver(&mut self, end: End, now_ns: u64) -> bool {
+        let any = self.ports[end.index()].deliver(now_ns);
+        self.log_ended(end);
+        any
     }
 
     /// Takes what an end sends while nothing is at the other.
@@ -241,9 +294,13 @@ impl Link {
         if notified != Some(Queue::Transmit) {
             return;
         }
+        let before = port.not_taken;
         let taken = std::iter::from_fn(|| port.next_frame()).take(QUEUE_SIZE).count();
-        port.refused += taken as u64;
+        port.not_taken += taken as u64;
         port.notify_sender();
+        let not_taken = port.not_taken - before;
+        // There is no time that both machines have in common.
+        self.log_not_taken(end, not_taken, 0);
     }
 
     /// An end's machine has nothing to do by itself until then, and sends what waits for room in its interface.
@@ -271,6 +328,11 @@ impl Link {
     fn is_whole(&self) -> bool {
         self.ports.iter().all(Port::is_connected)
     }
+}
+
+/// A number that is far below what 32 bits hold: what is at most some ten thousand frames has at most as many KiB.
+fn capped(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! A modelled network link: two machines, a full-duplex wire between them, and at each end a queue.
 //!
-//! Pure: a frame goes in with the time at which the machine sends it, and its fate comes out. Who moves the bytes is in
-//! `nestor-link-server`.
+//! The model is pure: a frame goes in with the time at which the machine sends it, and its fate comes out. Who moves the bytes is in
+//! `nestor-link-server`. [`log`] is the form in which it notes what became of each frame.
 
+pub mod log;
 mod statistics;
 mod wire;
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::End;
 use crate::wire::FRAME_OVERHEAD_BYTES;
 
 /// What an end has sent.
@@ -13,7 +14,8 @@ pub struct Sent {
     pub bytes: u64,
     /// Of what it sent, what was lost on the wire.
     pub lost: u64,
-    /// What could not be taken from it, or given to it.
+    /// Of what it sent, what could not be taken from it, or not be given to the other end. (Before version 10 of the tables: what could not
+    /// be taken from it, or given to it.)
     pub refused: u64,
 }
 
@@ -54,6 +56,14 @@ pub struct LinkStatistics {
 }
 
 impl LinkStatistics {
+    /// What an end has sent.
+    pub fn sent_by(&self, end: End) -> &Sent {
+        match end {
+            End::Lower => &self.from_lower,
+            End::Upper => &self.from_upper,
+        }
+    }
+
     /// What the upper machine's clock is ahead of the lower one's, in nanoseconds; `None` until both have told their times.
     pub fn upper_ahead_ns(&self) -> Option<i64> {
         i64::try_from(self.upper_zero_ns?).ok()?.checked_sub_unsigned(self.lower_zero_ns?)

@@ -69,6 +69,8 @@ pub enum Fate {
     Arrives {
         /// When its first bit is on the wire.
         begins_ns: u64,
+        /// When its last bit, and the gap behind it, has left.
+        leaves_ns: u64,
         /// When its last bit has arrived.
         at_ns: u64,
     },
@@ -76,6 +78,8 @@ pub enum Fate {
     Lost {
         /// When its first bit was on the wire.
         begins_ns: u64,
+        /// When its last bit, and the gap behind it, had left.
+        leaves_ns: u64,
     },
 }
 
@@ -122,10 +126,11 @@ impl Direction {
             self.occupy(wire_bytes(frame_bytes));
             is_lost |= self.random.unit() < self.wire.loss;
         }
+        let leaves_ns = self.free_at_ns;
         if is_lost {
-            return Fate::Lost { begins_ns };
+            return Fate::Lost { begins_ns, leaves_ns };
         }
-        Fate::Arrives { begins_ns, at_ns: self.free_at_ns.saturating_add(self.wire.delay_ns) }
+        Fate::Arrives { begins_ns, leaves_ns, at_ns: leaves_ns.saturating_add(self.wire.delay_ns) }
     }
 
     /// The wire is taken for that many bytes more.
@@ -158,14 +163,15 @@ mod tests {
     fn a_frame_takes_its_bytes_on_the_wire_and_the_delay() {
         // 1514 bytes with 24 of overhead are 12 304 bits, at 1 Gbit/s as many nanoseconds.
         let mut wire = Direction::new(GBIT, 0);
-        assert_eq!(wire.send(5, [1514]), Fate::Arrives { begins_ns: 5, at_ns: 5 + 12_304 + 100_000 });
+        let arrives = |begins_ns, bits| {
+            let leaves_ns = begins_ns + bits;
+            Fate::Arrives { begins_ns, leaves_ns, at_ns: leaves_ns + 100_000 }
+        };
+        assert_eq!(wire.send(5, [1514]), arrives(5, 12_304));
         // The next waits for it.
-        assert_eq!(
-            wire.send(6, [1514]),
-            Fate::Arrives { begins_ns: 12_309, at_ns: 12_309 + 12_304 + 100_000 }
-        );
+        assert_eq!(wire.send(6, [1514]), arrives(12_309, 12_304));
         // A short one is padded to 60 bytes: 84 on the wire, 672 bits.
-        assert_eq!(wire.send(1_000_000, [42]), Fate::Arrives { begins_ns: 1_000_000, at_ns: 1_100_672 });
+        assert_eq!(wire.send(1_000_000, [42]), arrives(1_000_000, 672));
     }
 
     #[test]
@@ -224,7 +230,7 @@ mod tests {
             let (mut now, mut before) = (0, 0);
             for (pause, bytes) in frames {
                 now += pause;
-                if let Fate::Arrives { begins_ns, at_ns } = direction.send(now, [bytes]) {
+                if let Fate::Arrives { begins_ns, at_ns, .. } = direction.send(now, [bytes]) {
                     prop_assert!(begins_ns >= now && at_ns > now + GBIT.delay_ns && at_ns > before);
                     before = at_ns;
                 }

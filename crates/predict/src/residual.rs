@@ -168,6 +168,7 @@ mod tests {
             layer: format!("the {role}"),
             role: (*role).into(),
             machine: MachineName::HOST,
+            frames: None,
             metrics: match traced {
                 Traced::Not => None,
                 Traced::FromQueue(count, ms) => {

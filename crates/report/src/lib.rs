@@ -13,8 +13,12 @@ pub mod view;
 
 pub use html::{render_figure_svg, render_matrix_svg, render_run, render_study, render_waterfalls_svg};
 pub use style::Style;
-pub use text::{claim_findings, compare_text, run_text, runs_text, scoreboard_text, study_text, trace_text};
-pub use view::{CompareView, LayerRow, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView};
+pub use text::{
+    claim_findings, compare_text, link_table, run_text, runs_text, scoreboard_text, study_text, trace_text,
+};
+pub use view::{
+    CompareView, LayerRow, LinkView, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView,
+};
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_text::units;
-use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
+use nestor_trace::{LayerMetrics, LinkMetrics};
 use nestor_workload::{LoadResult, SurfacePoint};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -175,6 +175,9 @@ pub struct LayerRecord {
     pub machine: MachineName,
     /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
     pub metrics: Option<LayerMetrics>,
+    /// Of a link whose frames were logged, their numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Box<LinkMetrics>>,
 }
 
 impl Measured {

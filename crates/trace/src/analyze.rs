@@ -114,6 +114,7 @@ fn point(format: Format) -> TracePoint {
         Format::Blktrace | Format::Blkparse => TracePoint::Blktrace,
         Format::Tracefs => TracePoint::Tracefs,
         Format::DiskLog => TracePoint::DiskLog,
+        Format::LinkLog => TracePoint::LinkLog,
         Format::Simpletrace | Format::QemuLog | Format::VscsiCommands | Format::VscsiHistograms => {
             TracePoint::Hypervisor
         }

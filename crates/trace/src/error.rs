@@ -70,6 +70,9 @@ pub enum TraceError {
     /// The modelled disk's log could not be read.
     #[error("{0}")]
     DiskLog(#[from] nestor_disk::DiskError),
+    /// A link's log could not be read.
+    #[error("{0}")]
+    LinkLog(#[from] nestor_link::log::FrameLogError),
     /// What was named is not a block device.
     #[error("{} is not a block device; name the device whose requests are to be recorded", path.display())]
     NotABlockDevice {

@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod hypervisor;
 pub mod layer;
+pub mod link_log;
 pub mod metrics;
 pub mod recording;
 pub mod request;
@@ -29,6 +30,7 @@ pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use each_request::{RequestsRead, Wanted, each_request};
 pub use error::TraceError;
+pub use link_log::{FrameMetrics, LinkLogRequests, LinkMetrics};
 pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
     LivePeriods, Overview, Pattern, Phase, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Sizes,

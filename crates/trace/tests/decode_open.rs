@@ -58,7 +58,7 @@ fn what_cannot_be_read_is_said_in_words() {
     };
     insta::assert_snapshot!(file("empty", b""), @"empty: at byte 0: the file is empty");
     insta::assert_snapshot!(file("hm_0.csv.gz", b"\x1f\x8b\x08\0abc"), @"hm_0.csv.gz: at byte 0: it is compressed with gzip: give `zcat FILE` on standard input, with - as its name");
-    insta::assert_snapshot!(file("noise", b"\x01\x02noise\xff\n\n"), @r#"noise: at byte 0: not a trace of a known form: it begins with "\x01\x02noise\xff\n\n"; known forms are blktrace records; tracefs text of block events; blkparse text; QEMU simpletrace; QEMU trace log; fio iolog; fio latency log; MSR Cambridge CSV; vscsiStats commands; vscsiStats histograms; Nestor request file; Nestor disk log"#);
+    insta::assert_snapshot!(file("noise", b"\x01\x02noise\xff\n\n"), @r#"noise: at byte 0: not a trace of a known form: it begins with "\x01\x02noise\xff\n\n"; known forms are blktrace records; tracefs text of block events; blkparse text; QEMU simpletrace; QEMU trace log; fio iolog; fio latency log; MSR Cambridge CSV; vscsiStats commands; vscsiStats histograms; Nestor request file; Nestor disk log; Nestor frame log"#);
     insta::assert_snapshot!(error_of(&[]), @"no block event in ; name at least one");
     assert!(error_of(&[directory.path().to_path_buf()]).contains("directory without files of blktrace"));
     assert!(error_of(&[directory.path().join("absent")]).starts_with("cannot open the trace"));

@@ -162,6 +162,7 @@ fn live(link: &CheckedLink, directory: &Path, plans: [&[Sending]; 2]) -> Result<
         seed: link.seed,
         sockets: [path("lower.sock"), path("upper.sock")],
         control: Some(path("control.sock")),
+        log: None,
         time: LinkTime::Virtual,
         stop: StopHandle::new()?,
     };

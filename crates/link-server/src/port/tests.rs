@@ -1,3 +1,4 @@
+use nestor_link::End;
 use proptest::prelude::*;
 
 use super::*;
@@ -21,6 +22,27 @@ fn arriving(bytes: Vec<u8>) -> Frame {
     Frame::sent(bytes).unwrap()
 }
 
+/// Has a frame arrive at a time.
+fn expect(port: &mut Port, arrives_ns: u64, frame: Frame) {
+    port.expect(Arriving { frame, record: record(arrives_ns), is_logged: true });
+}
+
+fn record(arrives_ns: u64) -> FrameRecord {
+    FrameRecord {
+        from: End::Lower,
+        ended: Ended::UnderWay,
+        frames: 1,
+        bytes: 60,
+        wire_bytes: 84,
+        tcp_bytes: 0,
+        taken_ns: 0,
+        begins_ns: 0,
+        leaves_ns: 0,
+        arrives_ns,
+        delivered_ns: 0,
+    }
+}
+
 /// The marks of all frames that can be taken.
 fn taken(port: &mut Port) -> Vec<u8> {
     std::iter::from_fn(|| port.next_frame()).map(|frame| frame.ethernet()[0]).collect()
@@ -30,8 +52,8 @@ fn taken(port: &mut Port) -> Vec<u8> {
 fn frames_are_given_in_their_order_and_not_before_they_arrive() {
     let (mut port, mut guest) = connected(EVERYTHING);
     (0..3).for_each(|_| _ = guest.offer(100));
-    port.expect(10, arriving(frame(1)));
-    port.expect(20, arriving(frame(2)));
+    expect(&mut port, 10, arriving(frame(1)));
+    expect(&mut port, 20, arriving(frame(2)));
     assert_eq!(port.next_event_ns(), Some(10));
     assert!(!port.deliver(9));
     assert!(port.deliver(10));
@@ -44,7 +66,7 @@ fn frames_are_given_in_their_order_and_not_before_they_arrive() {
 #[test]
 fn what_has_arrived_waits_until_the_guest_says_that_it_has_buffers() {
     let (mut port, mut guest) = connected(EVERYTHING);
-    port.expect(10, arriving(frame(1)));
+    expect(&mut port, 10, arriving(frame(1)));
     assert!(!port.deliver(10));
     assert_eq!(port.next_arrival_ns(), None, "there is no use in trying again");
     guest.offer(100);
@@ -52,7 +74,7 @@ fn what_has_arrived_waits_until_the_guest_says_that_it_has_buffers() {
     port.has_buffers();
     assert_eq!(port.next_arrival_ns(), Some(10));
     assert!(port.deliver(20));
-    assert_eq!((guest.received_marks(), port.refused), (vec![1], 0));
+    assert_eq!((guest.received_marks(), port.not_given), (vec![1], 0));
 }
 
 #[test]
@@ -61,7 +83,7 @@ fn a_frame_that_one_buffer_does_not_hold_is_spread_over_several_if_the_driver_ca
     let long: Vec<u8> = [vec![0; HEADER_BYTES], (0..88).collect()].concat();
     guest.offer(40);
     guest.offer(40);
-    port.expect(1, arriving(long.clone()));
+    expect(&mut port, 1, arriving(long.clone()));
     assert!(!port.deliver(1), "two do not hold it either");
     assert!(guest.used(Queue::Receive).is_empty(), "none is taken in vain");
     guest.offer(40);
@@ -77,13 +99,13 @@ fn a_frame_that_one_buffer_does_not_hold_is_spread_over_several_if_the_driver_ca
 fn what_a_driver_cannot_take_is_refused_and_costs_it_no_buffer() {
     let (mut port, mut guest) = connected(0);
     guest.offer(80);
-    port.expect(1, arriving(vec![0; 81]));
+    expect(&mut port, 1, arriving(vec![0; 81]));
     let mut to_be_cut = frame(2);
     to_be_cut[1] = 1;
-    port.expect(1, arriving(to_be_cut));
-    port.expect(1, arriving(frame(3)));
+    expect(&mut port, 1, arriving(to_be_cut));
+    expect(&mut port, 1, arriving(frame(3)));
     assert!(port.deliver(1));
-    assert_eq!((guest.received_marks(), port.refused), (vec![3], 2));
+    assert_eq!((guest.received_marks(), port.not_given), (vec![3], 2));
 }
 
 #[test]
@@ -94,7 +116,7 @@ fn the_checksum_is_completed_for_a_driver_that_does_not_do_without_it() {
     let received = |features| {
         let (mut port, mut guest) = connected(features);
         guest.offer(100);
-        port.expect(1, arriving(without.clone()));
+        expect(&mut port, 1, arriving(without.clone()));
         port.deliver(1);
         guest.received()[0].clone()
     };
@@ -111,7 +133,7 @@ fn a_frame_is_put_together_from_its_pieces_and_its_chain_given_back() {
     assert_eq!(port.next_frame(), Frame::sent(whole));
     assert_eq!(taken(&mut port), [8]);
     assert_eq!(guest.used(Queue::Transmit), [(0, 0), (3, 0)]);
-    assert_eq!(port.refused, 0);
+    assert_eq!(port.not_taken, 0);
 }
 
 #[test]
@@ -140,7 +162,7 @@ fn what_is_no_frame_is_given_back_and_counted_and_the_next_is_taken() {
     guest.put(Queue::Transmit, 10);
     let taken: Vec<Frame> = std::iter::from_fn(|| port.next_frame()).collect();
     assert_eq!(taken.iter().map(Frame::queue_bytes).collect::<Vec<_>>(), [100 * usize::from(SIZE)]);
-    assert_eq!(port.refused, 8);
+    assert_eq!(port.not_taken, 8);
     let given_back: Vec<u32> = guest.used(Queue::Transmit).iter().map(|(head, _)| *head).collect();
     assert_eq!(given_back, [0, 1, 2, 3, 4, 5, 6, 10]);
 }
@@ -152,7 +174,7 @@ fn a_guest_that_says_it_has_more_than_a_queue_holds_has_nothing() {
         guest.claim(queue, 3 * SIZE);
     }
     assert_eq!(port.next_frame(), None);
-    port.expect(1, arriving(frame(1)));
+    expect(&mut port, 1, arriving(frame(1)));
     assert!(!port.deliver(1));
     assert_eq!(port.next_arrival_ns(), None);
 }
@@ -161,8 +183,8 @@ fn a_guest_that_says_it_has_more_than_a_queue_holds_has_nothing() {
 fn a_queue_that_is_not_enabled_is_left_alone() {
     let mut port = Port::new().unwrap();
     assert!(!port.is_connected() && !port.is_gone());
-    port.expect(1, arriving(frame(1)));
-    assert_eq!((port.refused, port.next_event_ns(), port.next_frame()), (1, None, None));
+    expect(&mut port, 1, arriving(frame(1)));
+    assert_eq!((port.not_given, port.next_event_ns(), port.next_frame()), (1, None, None));
     let mut guest = Guest::new();
     guest.connect(&mut port);
     guest.send(&[&frame(1)]);
@@ -176,7 +198,7 @@ fn a_queue_that_is_not_enabled_is_left_alone() {
 fn what_is_on_its_way_to_a_guest_that_goes_is_lost() {
     let (mut port, mut guest) = connected(EVERYTHING);
     guest.offer(100);
-    port.expect(1, arriving(frame(1)));
+    expect(&mut port, 1, arriving(frame(1)));
     port.room_ns = Some(2);
     port.disconnect();
     assert!(port.is_gone() && !port.is_connected());
@@ -204,7 +226,7 @@ proptest! {
         // No more than the queue has places.
         prop_assert!(std::iter::from_fn(|| port.next_frame()).take(100).count() <= usize::from(SIZE));
         for at_ns in 0..40 {
-            port.expect(at_ns, arriving(frame(1)));
+            expect(&mut port, at_ns, arriving(frame(1)));
         }
         port.deliver(20);
         port.has_buffers();
@@ -232,7 +254,7 @@ fn put_endless(guest: &mut Guest, queue: Queue, flags: u16) {
 fn a_chain_that_is_longer_than_a_queue_is_no_frame() {
     let (mut port, mut guest) = connected(EVERYTHING);
     put_endless(&mut guest, Queue::Transmit, 0);
-    assert_eq!((port.next_frame(), port.refused), (None, 1));
+    assert_eq!((port.next_frame(), port.not_taken), (None, 1));
     assert_eq!(guest.used(Queue::Transmit), [(0, 0)], "it is given back");
 }
 
@@ -240,10 +262,10 @@ fn a_chain_that_is_longer_than_a_queue_is_no_frame() {
 fn a_chain_that_is_longer_than_a_queue_has_room_for_no_more_than_one_that_is_not() {
     let (mut port, mut guest) = connected(0);
     put_endless(&mut guest, Queue::Receive, WRITE);
-    port.expect(1, arriving(vec![0; QUEUE_SIZE + 1]));
-    port.expect(1, arriving(vec![0; QUEUE_SIZE]));
+    expect(&mut port, 1, arriving(vec![0; QUEUE_SIZE + 1]));
+    expect(&mut port, 1, arriving(vec![0; QUEUE_SIZE]));
     assert!(port.deliver(1));
-    assert_eq!(port.refused, 1, "of the longer frame it does not hold the last byte");
+    assert_eq!(port.not_given, 1, "of the longer frame it does not hold the last byte");
 }
 
 #[test]
@@ -251,9 +273,33 @@ fn what_is_under_way_takes_no_more_memory_than_there_is_for_it() {
     let (mut port, _guest) = connected(EVERYTHING);
     let longest = arriving(vec![0; LONGEST_BYTES]);
     port.arriving_bytes = MOST_ARRIVING_BYTES - LONGEST_BYTES;
-    port.expect(1, longest.clone());
-    port.expect(1, longest);
-    assert_eq!((port.arriving.len(), port.refused), (1, 1));
+    expect(&mut port, 1, longest.clone());
+    expect(&mut port, 1, longest);
+    assert_eq!((port.arriving.len(), port.not_given), (1, 1));
     port.disconnect();
     assert_eq!(port.arriving_bytes, 0);
+}
+
+#[test]
+fn of_each_frame_it_is_known_what_became_of_it() {
+    let (mut port, mut guest) = connected(0);
+    guest.offer(80);
+    expect(&mut port, 1, arriving(frame(1)));
+    expect(&mut port, 2, arriving(vec![0; 81]));
+    expect(&mut port, 3, arriving(frame(2)));
+    expect(&mut port, 4, arriving(frame(3)));
+    port.deliver(2);
+    guest.offer(10);
+    port.has_buffers();
+    port.deliver(2);
+    let ended = |port: &mut Port| {
+        port.take_ended().iter().map(|r| (r.arrives_ns, r.ended, r.delivered_ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(ended(&mut port), [(1, Ended::Delivered, 2), (2, Ended::Refused, 0)]);
+    assert_eq!(port.take_under_way().map(|record| record.arrives_ns).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(port.take_under_way().count(), 0, "they were logged");
+    expect(&mut port, 5, arriving(frame(4)));
+    port.disconnect();
+    assert_eq!(ended(&mut port), [(5, Ended::Refused, 0)]);
+    assert_eq!(port.not_given, 4);
 }

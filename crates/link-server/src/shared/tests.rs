@@ -1,9 +1,10 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use nestor_link::Wire;
+use nestor_link::log::{FrameReader, LogClock, LogEnd, LogSummary};
 
 use super::*;
 use crate::played_guest::{Guest, SIZE, frame};
@@ -17,7 +18,9 @@ const NEVER: u64 = u64::MAX;
 fn link(time: LinkTime, wire: Wire) -> Arc<Shared> {
     let stop = StopHandle::new().unwrap();
     let sockets = [PathBuf::new(), PathBuf::new()];
-    Arc::new(Shared::new(&LinkOptions { wire, seed: 1, sockets, control: None, time, stop }).unwrap())
+    Arc::new(
+        Shared::new(&LinkOptions { wire, seed: 1, sockets, control: None, log: None, time, stop }).unwrap(),
+    )
 }
 
 fn connected(time: LinkTime, wire: Wire) -> (Arc<Shared>, [Guest; 2]) {
@@ -229,4 +232,98 @@ fn a_guest_that_never_stops_adding_what_is_no_frame_holds_nobody_up() {
     let statistics = shared.statistics();
     assert_eq!((statistics.from_lower.frames, statistics.from_upper.frames), (0, 1));
     assert!(statistics.from_lower.refused > 0);
+}
+
+/// The records of a log, and that its counts are those of the link.
+fn logged(path: &Path, began: &LinkStatistics, ended: &LogEnd) -> Vec<FrameRecord> {
+    let reader = FrameReader::open(path).unwrap();
+    assert_eq!(reader.header().summary, ended.log);
+    let records: Vec<FrameRecord> = reader.collect::<Result<_, _>>().unwrap();
+    for end in End::BOTH {
+        let mut sent = Sent::default();
+        records.iter().filter(|record| record.from == end).for_each(|record| record.count(&mut sent));
+        assert_eq!(sent, ended.statistics.sent_by(end).since(began.sent_by(end)));
+    }
+    records
+}
+
+#[test]
+fn each_frame_is_logged_with_its_times_and_what_became_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames");
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [70, 5000]);
+    (0..2).for_each(|_| _ = upper.offer(100));
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [70, NEVER], Some(Queue::Transmit));
+    let began = shared.start_log(&path).unwrap();
+    assert_eq!(began.from_lower.frames, 1, "it was sent before, and is not in the log");
+    for mark in [2, 3] {
+        lower.send(&[&frame(mark)]);
+    }
+    lower.send(&[&[0; 5]]);
+    shared.run_until(End::Lower, [80, NEVER], Some(Queue::Transmit));
+    upper.send(&[&frame(9)]);
+    shared.run_until(End::Upper, [5000, NEVER], Some(Queue::Transmit));
+    shared.run_until(End::Upper, [5000 + 101_400, NEVER], None);
+    let ended = shared.stop_log().unwrap();
+    let records = logged(&path, &began, &ended);
+    let reader = FrameReader::open(&path).unwrap();
+    assert_eq!(reader.header().clock, LogClock::Common([70, 5000]));
+    let seen: Vec<_> = records.iter().map(|r| (r.from, r.ended, r.taken_ns, r.begins_ns)).collect();
+    let expected = [
+        (End::Lower, Ended::NotTaken, 10, 10),
+        // The two wait for the one that was sent before the log began, and there are two buffers.
+        (End::Lower, Ended::Delivered, 10, 672),
+        (End::Upper, Ended::UnderWay, 0, 0),
+        (End::Lower, Ended::UnderWay, 10, 1344),
+    ];
+    assert_eq!(seen, expected);
+    let delivered = records[1];
+    assert_eq!((delivered.queue_ns(), delivered.wire_ns()), (662, 672));
+    assert_eq!((delivered.arrives_ns, delivered.delivered_ns), (101_344, 101_400));
+    assert_eq!((delivered.frames, delivered.bytes, delivered.wire_bytes), (1, 60, 84));
+}
+
+#[test]
+fn lost_and_refused_frames_are_logged_as_they_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames");
+    let (shared, [mut lower, mut upper]) = joined(Wire { loss: 0.5, ..GBIT }, [0, 0]);
+    let began = shared.start_log(&path).unwrap();
+    for mark in 0..8 {
+        lower.send(&[&frame(mark)]);
+    }
+    // It takes none that does not fit into a buffer.
+    (0..8).for_each(|_| _ = upper.offer(20));
+    shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit));
+    shared.run_until(End::Upper, [900_000, NEVER], Some(Queue::Receive));
+    let ended = shared.stop_log().unwrap();
+    let records = logged(&path, &began, &ended);
+    let count = |fate| records.iter().filter(|record| record.ended == fate).count() as u64;
+    let sent = ended.statistics.from_lower;
+    assert_eq!((count(Ended::Lost), count(Ended::Refused)), (sent.lost, sent.refused));
+    assert!(sent.lost > 0 && sent.refused > 0 && sent.lost + sent.refused == 8, "{sent:?}");
+    assert_eq!(ended.statistics.from_upper.refused, 0, "it is of the direction in which it went");
+}
+
+#[test]
+fn a_log_that_is_started_again_has_only_what_was_sent_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [0, 0]);
+    (0..2).for_each(|_| _ = upper.offer(100));
+    shared.start_log(&first).unwrap();
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [0, NEVER], Some(Queue::Transmit));
+    let began = shared.start_log(&second).unwrap();
+    lower.send(&[&frame(2)]);
+    shared.run_until(End::Lower, [10, NEVER], Some(Queue::Transmit));
+    shared.run_until(End::Upper, [900_000, NEVER], None);
+    let ended = shared.stop_log().unwrap();
+    assert_eq!(logged(&second, &began, &ended).len(), 1);
+    let under_way: Vec<FrameRecord> = FrameReader::open(&first).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(under_way.iter().map(|record| record.ended).collect::<Vec<_>>(), [Ended::UnderWay]);
+    assert_eq!(shared.stop_log().unwrap().log, LogSummary::default(), "none is open");
+    let nowhere = shared.start_log(&folder.path().join("no/where")).unwrap_err().to_string();
+    assert!(nowhere.starts_with("cannot create the frame log"), "{nowhere}");
 }

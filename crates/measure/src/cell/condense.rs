@@ -14,11 +14,12 @@ use nestor_machine::{Command, Machine};
 use nestor_stack::{LayerDefinition, LayerIndex, LayerRole, Offer};
 use nestor_trace::application::ApplicationSummary;
 use nestor_trace::hypervisor::HypervisorMetrics;
-use nestor_trace::{DiskLogRequests, LayerMetrics};
+use nestor_trace::{DiskLogRequests, LayerMetrics, LinkMetrics};
 use nestor_workload::OperationLog;
 use serde::de::DeserializeOwned;
 
 use super::CellError;
+use super::frames::condense_links;
 use super::names::PointName;
 use super::observe::{Recorded, for_each};
 use super::recorder::{Recorder, Subject};
@@ -37,6 +38,8 @@ pub(super) struct Condensed {
     pub medium: Option<LayerMetrics>,
     /// The image files, in the order of [`BuiltStack::images`].
     pub images: Vec<ImageRecord>,
+    /// Of the links whose frames were logged, by the layer.
+    pub links: BTreeMap<LayerIndex, LinkMetrics>,
     /// Files of requests, on this machine.
     pub requests: RequestFiles,
     /// Bytes of each class of operations in each second, where every operation was recorded.
@@ -113,6 +116,7 @@ pub(super) fn condense(
             condensed.requests.medium = Some(medium_requests(built, Path::new(&log.path), directory)?);
         }
     }
+    condensed.links = condense_links(lab, built, &recorded.networks.logs, &mut condensed.remarks);
     images(built, &layouts, directory, &mut condensed);
     if let (Some(log), Some(directory)) = (operation_log, directory)
         && let Err(e) = application(built, log, &layouts, directory, &mut condensed)
@@ -271,7 +275,7 @@ fn layout_of_point<'a>(
 }
 
 /// Runs a command of Nestor's own in a machine and reads what it answers.
-fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, CellError> {
+pub(super) fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, CellError> {
     let text = machine.run_ok(Command::new(argv.iter().copied()).timeout_s(CONDENSING_S))?;
     let read = || {
         check_json(&text, MOST_SUMMARY_BYTES, MOST_SUMMARY_VALUES)?;
@@ -404,6 +408,7 @@ impl Condensed {
             role: LayerRole::Application,
             machine: built.top_machine().label.into(),
             metrics: (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten(),
+            frames: None,
         };
         let machines = built.stack.machines();
         let mut rows = vec![application];
@@ -421,6 +426,7 @@ impl Condensed {
                 role: built.stack.role(index),
                 machine: machines[built.stack.machine_of(index)].label.into(),
                 metrics,
+                frames: self.links.get(&index).cloned().map(Box::new),
             });
         }
         rows

@@ -16,6 +16,7 @@ use nestor_trace::{RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
 
 use super::condense::{Condensed, condense};
+use super::frames::keep_logs;
 use super::image_layout::image_layouts;
 use super::names::{ClockOf, PointName};
 use super::observe::Recorded;
@@ -82,6 +83,8 @@ pub(super) fn condense_and_join(
     let recording = Recording { cell, levels };
     if let Some(scratch) = scratch.as_ref().filter(|s| s.is_kept()) {
         recording.write(scratch.path()).map_err(TraceProblem::from)?;
+        let kept = keep_logs(&recorded.networks.logs, scratch.path());
+        kept.map_err(|e| TraceProblem::write(scratch.path(), e))?;
     }
     Ok(Joined {
         correlation: join(&recording, truth.as_ref(), &mut remarks),

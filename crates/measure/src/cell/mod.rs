@@ -4,6 +4,7 @@ mod asleep;
 mod clocks;
 mod condense;
 mod environment;
+mod frames;
 mod image_layout;
 mod joined;
 mod kernel_log;

@@ -1,15 +1,19 @@
 //! What goes over networks while the workload runs: calls of network file systems, counted by client and server, and frames, counted by
 //! the link. The requests of network disks are those of their block devices.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use nestor_lab::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
-use nestor_link::LinkStatistics;
+use nestor_link::{End, LinkStatistics, Sent};
 use nestor_machine::{Machine, MachineError};
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
-use nestor_stack::{LayerIndex, MachineLabel};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
 use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
+
+/// In front of each call and each reply in a TCP stream, if it is one fragment (RFC 5531, section 11).
+const RECORD_MARK_BYTES: u64 = 4;
 
 /// Why something was not counted. It fails no cell: the workload was measured without it.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +46,8 @@ struct Calls {
 
 /// What was counted at one moment.
 struct Counted {
+    /// `None` of a network disk.
     calls: Option<CountedCalls>,
-    link: LinkStatistics,
 }
 
 /// Of a network file system.
@@ -57,36 +61,137 @@ struct CountedCalls {
 #[derive(Default)]
 pub(super) struct Networks {
     pub records: Vec<NetworkRecord>,
+    /// The links of which frames were logged.
+    pub logs: Vec<LoggedLink>,
     pub remarks: Vec<String>,
 }
 
-/// The network file systems and network disks of a stack.
+/// The log of a link's frames, and what was counted in the same time.
+pub(super) struct LoggedLink {
+    pub layer: LayerIndex,
+    /// On the ground.
+    pub log: PathBuf,
+    pub to_server: Sent,
+    pub to_client: Sent,
+    /// Bytes of the calls of network file systems over it and of their replies, as they are in a TCP stream.
+    pub called_bytes: Option<[u64; 2]>,
+}
+
+/// The network file systems, network disks and links of a stack.
 #[derive(Default)]
-pub(super) struct NetworkWatch(Vec<Watched>);
+pub(super) struct NetworkWatch {
+    watched: Vec<Watched>,
+    links: BTreeMap<LayerIndex, Result<LinkStatistics, MachineError>>,
+    is_logged: bool,
+}
 
 impl NetworkWatch {
-    /// Notes what was counted so far.
-    pub(super) fn start(lab: &Lab, built: &BuiltStack) -> Self {
+    /// Notes what was counted so far, and starts to log frames if they are to be logged.
+    pub(super) fn start(lab: &Lab, built: &BuiltStack, is_logged: bool) -> Self {
         let mounted = built.file_systems.iter().filter_map(|mounted| Counting::of(built, mounted));
         let disks = built.network_disks.iter().filter_map(|disk| Counting::over(built, disk.layer, None));
-        let watched = mounted.chain(disks).map(|place| Watched { before: place.count(lab, built), place });
-        Self(watched.collect())
+        let watched =
+            mounted.chain(disks).map(|place| Watched { before: place.count(built), place }).collect();
+        let links = built.stack.indexed_layers().filter(|(_, layer)| is_link(layer));
+        let start = |link| if is_logged { lab.start_link_log(link) } else { lab.link_statistics(link) };
+        let links = links.map(|(index, _)| (index, start(index))).collect();
+        Self { watched, links, is_logged }
     }
 
-    /// What was counted since then.
+    /// What was counted and logged since then.
     pub(super) fn finish(self, lab: &Lab, built: &BuiltStack) -> Networks {
         let mut networks = Networks::default();
-        for Watched { place, before } in self.0 {
-            let layer = built.stack.layer(place.layer).label();
-            match before.and_then(|before| Ok((before, place.count(lab, built)?))) {
-                Ok((before, now)) => networks.records.push(place.record(layer, &before, &now)),
+        let is_logged = self.is_logged;
+        for (link, before) in self.links {
+            let now = before.and_then(|before| Ok((before, Ended::of(lab, link, is_logged)?)));
+            let (before, Ended { statistics, log }) = match now {
+                Ok(now) => now,
                 Err(e) => {
-                    networks.remarks.push(format!("what {layer} sent and received was not counted: {e}"));
+                    let layer = built.stack.layer(link).label();
+                    networks.remarks.push(format!("the frames of {layer} were not counted: {e}"));
+                    continue;
                 }
+            };
+            let [to_client, to_server] =
+                End::BOTH.map(|end| statistics.sent_by(end).since(before.sent_by(end)));
+            let over = self.watched.iter().filter(|watched| watched.place.link == link);
+            let records: Vec<_> = over
+                .filter_map(|watched| watched.finish(built, [&to_server, &to_client], &mut networks.remarks))
+                .collect();
+            if let Some(log) = log {
+                let called_bytes = records.iter().any(|record| record.mount.is_some()).then(|| called_bytes(&records));
+                networks.logs.push(LoggedLink { layer: link, log, to_server, to_client, called_bytes });
             }
+            networks.records.extend(records);
         }
+        networks.records.sort_by_key(|record| record.position);
         networks
     }
+}
+
+/// What a link has counted when recording ends, and where its log is.
+struct Ended {
+    statistics: LinkStatistics,
+    log: Option<PathBuf>,
+}
+
+impl Ended {
+    fn of(lab: &Lab, link: LayerIndex, is_logged: bool) -> Result<Self, MachineError> {
+        if !is_logged {
+            return Ok(Self { statistics: lab.link_statistics(link)?, log: None });
+        }
+        let (log, end) = lab.stop_link_log(link)?;
+        Ok(Self { statistics: end.statistics, log: Some(PathBuf::from(log)) })
+    }
+}
+
+impl Watched {
+    /// What was called since then, and what the link carried.
+    fn finish(
+        &self,
+        built: &BuiltStack,
+        [to_server, to_client]: [&Sent; 2],
+        remarks: &mut Vec<String>,
+    ) -> Option<NetworkRecord> {
+        let layer = built.stack.layer(self.place.layer).label();
+        let now = self.place.count(built);
+        let (before, now) = match (&self.before, &now) {
+            (Ok(before), Ok(now)) => (before, now),
+            (Err(e), _) | (_, Err(e)) => {
+                remarks.push(format!("the calls of {layer} were not counted: {e}"));
+                return None;
+            }
+        };
+        let (client, server, mount) = match before.calls.as_ref().zip(now.calls.as_ref()) {
+            Some((before, now)) => {
+                let (client, server) = (now.client.since(&before.client), now.server.since(&before.server));
+                (client, server, Some(now.mount.since(&before.mount)))
+            }
+            None => Default::default(),
+        };
+        Some(NetworkRecord {
+            layer,
+            position: self.place.layer.position(),
+            client,
+            server,
+            mount,
+            to_server: to_server.clone(),
+            to_client: to_client.clone(),
+        })
+    }
+}
+
+/// Bytes of all calls and of all replies as they are in a TCP stream. The kernel's client counts them without their record marks.
+fn called_bytes(records: &[NetworkRecord]) -> [u64; 2] {
+    let calls = records.iter().flat_map(|record| record.client.iter()).map(|(_, calls)| calls);
+    calls.fold([0; 2], |[sent, received], calls| {
+        let marks = calls.calls * RECORD_MARK_BYTES;
+        [sent + calls.sent_bytes + marks, received + calls.received_bytes + marks]
+    })
+}
+
+fn is_link(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::Link)
 }
 
 impl Counting {
@@ -108,31 +213,9 @@ impl Counting {
         Some(Self { layer: at, link, calls })
     }
 
-    /// What was counted between two moments.
-    fn record(&self, layer: String, before: &Counted, now: &Counted) -> NetworkRecord {
-        let calls = before.calls.as_ref().zip(now.calls.as_ref());
-        let since = calls.map(|(before, now)| {
-            let (client, server) = (now.client.since(&before.client), now.server.since(&before.server));
-            (client, server, now.mount.since(&before.mount))
-        });
-        let (client, server, mount) = match since {
-            Some((client, server, mount)) => (client, server, Some(mount)),
-            None => Default::default(),
-        };
-        NetworkRecord {
-            layer,
-            position: self.layer.position(),
-            client,
-            server,
-            mount,
-            to_server: now.link.from_upper.since(&before.link.from_upper),
-            to_client: now.link.from_lower.since(&before.link.from_lower),
-        }
-    }
-
-    fn count(&self, lab: &Lab, built: &BuiltStack) -> Result<Counted, NotCounted> {
+    fn count(&self, built: &BuiltStack) -> Result<Counted, NotCounted> {
         let calls = self.calls.as_ref().map(|calls| self.count_calls(calls, built)).transpose()?;
-        Ok(Counted { calls, link: lab.link_statistics(self.link)? })
+        Ok(Counted { calls })
     }
 
     /// At the client and at the server.
@@ -155,4 +238,23 @@ impl Counting {
 
 fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
     Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_replies_have_a_record_mark_each_in_a_stream() {
+        let counts = serde_json::json!({
+            "WRITE": { "calls": 599, "sent_bytes": 4_974_000, "received_bytes": 81_464, "response_ms": 7 },
+            "GETATTR": { "calls": 5, "sent_bytes": 572, "received_bytes": 800, "response_ms": 1 },
+        });
+        let record =
+            NetworkRecord { client: serde_json::from_value(counts).unwrap(), ..NetworkRecord::default() };
+        let two = [record.clone(), record];
+        assert_eq!(called_bytes(&two[..1]), [4_974_572 + 2416, 82_264 + 2416]);
+        assert_eq!(called_bytes(&two)[1], 2 * (82_264 + 2416));
+        assert_eq!(called_bytes(&[]), [0, 0]);
+    }
 }

@@ -92,8 +92,11 @@ impl Observation {
         }
         let clocks =
             if trace == TraceMode::Full { ClockWatch::start(lab, built) } else { ClockWatch::none() };
-        let networks =
-            if trace.records() { NetworkWatch::start(lab, built) } else { NetworkWatch::default() };
+        let networks = match trace {
+            TraceMode::Full => NetworkWatch::start(lab, built, true),
+            _ if trace.records() => NetworkWatch::start(lab, built, false),
+            _ => NetworkWatch::default(),
+        };
         Ok((ProcessorWatch::start(built)?, clocks, networks))
     }
 

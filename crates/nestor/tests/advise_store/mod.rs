@@ -157,6 +157,7 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
         role: role.into(),
         machine: machine.into(),
         metrics,
+        frames: None,
     };
     let device = (!stack.is_beside()).then(|| metrics(TracePoint::Blktrace, sent));
     vec![

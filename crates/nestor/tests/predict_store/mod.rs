@@ -35,6 +35,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
         role: LayerRole::Application,
         machine: "guest".into(),
         metrics,
+        frames: None,
     };
     CellRecord {
         stack: stack.into(),

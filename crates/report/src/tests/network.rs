@@ -1,8 +1,12 @@
 //! What went over a network in what is printed.
 
 use super::fixture::*;
-use crate::{RunView, Style, run_text};
+use crate::{RunView, Style, link_table, run_text};
+use nestor_link::Sent;
+use nestor_results::record::LayerRecord;
 use nestor_results::{NetworkRecord, Outcome};
+use nestor_statistics::LatencyHistogram;
+use nestor_trace::{FrameMetrics, LinkMetrics};
 
 /// Calls of a client and of a server, and the link's counts.
 fn network() -> NetworkRecord {
@@ -62,4 +66,51 @@ fn a_network_disk_makes_no_calls_and_its_frames_are_shown() {
 fn a_record_keeps_what_went_over_networks() {
     let kept = serde_json::to_value(network()).unwrap();
     assert_eq!(serde_json::from_value::<NetworkRecord>(kept).unwrap(), network());
+}
+
+/// The numbers of a link's log.
+fn frames() -> LinkMetrics {
+    let times = |times: &[u64]| {
+        let mut histogram = LatencyHistogram::default();
+        times.iter().for_each(|ns| histogram.record_ns(*ns));
+        Some(histogram)
+    };
+    LinkMetrics {
+        to_server: FrameMetrics {
+            sent: Sent { frames: 9100, bytes: 5_000_000, lost: 3, refused: 0 },
+            sendings: 700,
+            wire_bytes: 5_218_400,
+            tcp_bytes: 4_400_000,
+            busy_ns: 41_747_200,
+            queue: times(&[0, 1000, 2000]),
+            wire: times(&[700_000, 700_000, 900_000]),
+            delivery: None,
+        },
+        rate_bits_per_s: 1_000_000_000,
+        span_s: 0.5,
+        dropped: 7,
+        ..LinkMetrics::default()
+    }
+}
+
+#[test]
+fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
+    let mut records = runs(0, 1, 1);
+    let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
+    let link =
+        LayerRecord { frames: Some(Box::new(frames())), ..layer("link:rate=1gbit", "link", "client", None) };
+    measured.layers.insert(1, link);
+    let stored = stored(records);
+    let view = RunView::of(&borrowed(&stored)).unwrap();
+    let row = &view.layers[1];
+    assert_eq!((row.requests, row.bytes, row.trace_point), (Some(9100), Some(5_000_000), Some("frame log")));
+    assert_eq!(row.dropped_events, 7);
+    insta::assert_snapshot!(link_table(&view.links[0], Style::plain())[1..].join("\n"), @r"
+      frames of link:rate=1gbit  frames    bytes         rate   busy  queue mean     p50     p99  wire mean       p50       p99
+      to the server               9 100  4.8 MiB  83.5 Mbit/s  8.3 %      1.0 us  1.0 us  2.0 us   766.7 us  700.4 us  900.1 us
+      to the client                   0      0 B   0.0 Mbit/s  0.0 %           -       -       -          -         -         -
+      7 frames are missing in the log: all counts are lower bounds
+    ");
+    let text = run_text(&view, Style::plain());
+    assert!(text.contains("frames of link:rate=1gbit"), "{text}");
 }

@@ -3,6 +3,7 @@
 mod claims;
 mod compare;
 mod findings;
+mod network;
 mod run;
 mod runs;
 mod study;
@@ -12,6 +13,7 @@ pub use claims::scoreboard_text;
 pub use compare::compare_text;
 pub(crate) use compare::drift_words;
 pub use findings::claim_findings;
+pub use network::link_table;
 pub use run::run_text;
 pub use runs::runs_text;
 pub use study::study_text;

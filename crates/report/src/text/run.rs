@@ -3,10 +3,11 @@
 use nestor_results::{Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
 
+use super::network::{link_table, network_table};
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
 use crate::style::Style;
 use crate::units;
-use crate::view::{LayerRow, NetworkView, PathView, RunView};
+use crate::view::{LayerRow, PathView, RunView};
 
 /// One stack under one workload, from the answer down to the settings.
 pub fn run_text(view: &RunView, style: Style) -> String {
@@ -40,6 +41,7 @@ pub fn run_text(view: &RunView, style: Style) -> String {
             lines.push(&style.faint("  times are medians"));
         }
         lines.extend(view.networks.iter().flat_map(|network| network_table(network, style)));
+        lines.extend(view.links.iter().flat_map(|link| link_table(link, style)));
         lines.extend(view.path.iter().flat_map(|path| path_table(path, style)));
         lines.extend(trace_remarks(view, style));
         lines.extend(certainty(view, style));
@@ -188,35 +190,6 @@ fn path_table(path: &PathView, style: Style) -> Vec<String> {
     let said =
         format!("  {each} 1 ns on the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
     lines.push(style.faint(&said));
-    lines
-}
-
-fn network_table(network: &NetworkView, style: Style) -> Vec<String> {
-    use Align::{Left, Right};
-    if network.procedures.is_empty() {
-        // A network disk makes no calls.
-        let words = format!("{}, {}", network.layer, network.link_words());
-        return [String::new()].into_iter().chain(style.wrapped("  ", 4, &words)).collect();
-    }
-    let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
-    let heading = format!("calls of {}", network.layer);
-    table.row(&[&heading, "per operation", "client", "server", "sent", "received", "response"]);
-    let per_operation = |each: Option<f64>| each.map(|each| format!("{each:.3}")).unwrap_or_default();
-    for row in &network.procedures {
-        table.row(&[
-            &row.procedure,
-            &per_operation(row.per_operation),
-            &units::count(row.calls),
-            &units::count(row.server_calls),
-            &units::bytes(row.sent_bytes),
-            &units::bytes(row.received_bytes),
-            &units::duration_ns(row.response_ms * 1e6),
-        ]);
-    }
-    table.row(&["total", &per_operation(network.calls_per_operation), &units::count(network.calls)]);
-    let mut lines = vec![String::new()];
-    lines.extend(table.lines());
-    lines.extend(style.wrapped("  ", 4, &network.link_words()));
     lines
 }
 

@@ -5,9 +5,9 @@ use std::fmt;
 use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
 use nestor_stack::{Layer, LayerDefinition, LayerRole, MachineName};
-use nestor_statistics::LatencySummary;
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::metrics::{MemberWork, SeekMetrics, Timeline};
-use nestor_trace::{LayerMetrics, TracePoint};
+use nestor_trace::{FrameMetrics, LayerMetrics, LinkMetrics, TracePoint};
 use nestor_workload::Direction;
 use serde::Serialize;
 
@@ -204,6 +204,9 @@ impl LayerRow {
             machine: layer.machine.clone(),
             ..Self::default()
         };
+        if let Some(frames) = &layer.frames {
+            return row.with_frames(frames);
+        }
         let Some(metrics) = &layer.metrics else { return row };
         let summary = |h: &Option<nestor_statistics::LatencyHistogram>| h.as_ref().and_then(|h| h.summary());
         Self {
@@ -233,6 +236,31 @@ impl LayerRow {
             dropped_events: metrics.dropped_events,
             remarks: metrics.remarks.clone(),
             ..row
+        }
+    }
+
+    /// The row of a link: a frame is a request, which the interface queues and the wire serves. What goes to the server is written.
+    fn with_frames(self, link: &LinkMetrics) -> Self {
+        let ways = [&link.to_client, &link.to_server];
+        let both = |count: fn(&FrameMetrics) -> u64| Some(ways.into_iter().map(count).sum());
+        let times = |times: fn(&FrameMetrics) -> Option<&LatencyHistogram>| {
+            let mut all = LatencyHistogram::default();
+            ways.into_iter().filter_map(times).for_each(|of_way| all.merge(of_way));
+            all.summary()
+        };
+        let frames = both(|way| way.sent.frames);
+        Self {
+            trace_point: Some(trace_point_words(TracePoint::LinkLog)),
+            requests: frames,
+            issued: frames,
+            bytes: both(|way| way.sent.bytes),
+            read_bytes: Some(link.to_client.sent.bytes),
+            write_bytes: Some(link.to_server.sent.bytes),
+            queue: times(|way| way.queue.as_ref()),
+            service: times(|way| way.wire.as_ref()),
+            dropped_events: link.dropped,
+            remarks: link.remarks.clone(),
+            ..self
         }
     }
 
@@ -320,6 +348,7 @@ fn trace_point_words(point: TracePoint) -> &'static str {
         TracePoint::Tracefs => "tracefs",
         TracePoint::Hypervisor => "hypervisor",
         TracePoint::DiskLog => "disk log",
+        TracePoint::LinkLog => "frame log",
     }
 }
 

@@ -2,7 +2,9 @@
 
 use nestor_link::Sent;
 use nestor_results::{Measured, NetworkRecord};
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_text::units;
+use nestor_trace::{FrameMetrics, LinkMetrics};
 use serde::Serialize;
 
 /// A network file system or network disk, and its link.
@@ -82,13 +84,77 @@ impl NetworkView {
     /// `link: 5 120 frames and 5.1 MiB to the server, 3 100 frames and 300 KiB to the client`.
     pub fn link_words(&self) -> String {
         let ways = [("server", &self.to_server), ("client", &self.to_client)].map(|(end, sent)| {
-            let lost = match sent.lost {
-                0 => String::new(),
-                lost => format!(" ({} lost)", units::count(lost)),
-            };
+            let gone = [(sent.lost, "lost"), (sent.refused, "refused")];
+            let gone = gone.iter().filter(|(count, _)| *count > 0);
+            let gone: Vec<String> =
+                gone.map(|(count, what)| format!("{} {what}", units::count(*count))).collect();
+            let lost = if gone.is_empty() { String::new() } else { format!(" ({})", gone.join(", ")) };
             let frames = units::count(sent.frames);
             format!("{frames} frames and {}{lost} to the {end}", units::bytes(sent.bytes))
         });
         format!("link: {}", ways.join(", "))
+    }
+}
+
+/// A link whose frames were logged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkView {
+    /// The layer as written.
+    pub layer: String,
+    /// What went to the server.
+    pub to_server: WayView,
+    /// What went to the client.
+    pub to_client: WayView,
+    /// What is not in the log, so that counts are lower bounds.
+    pub dropped: u64,
+    /// What is wrong with the log.
+    pub remarks: Vec<String>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WayView {
+    /// Frames and bytes.
+    pub sent: Sent,
+    /// Bits on the wire in a second.
+    pub bits_per_second: Option<f64>,
+    /// Share of the time (0 to 1) in which the wire was taken.
+    pub busy: Option<f64>,
+    /// Waiting in the interface, of a frame or of a TCP segment that becomes several.
+    pub queue: Option<LatencySummary>,
+    /// From its first bit on the wire to its last.
+    pub wire: Option<LatencySummary>,
+    /// From its arrival until the machine was given it.
+    pub delivery: Option<LatencySummary>,
+}
+
+impl LinkView {
+    /// Of all links of a run.
+    pub fn all_of(measured: &Measured) -> Vec<Self> {
+        let links = measured.layers.iter().filter_map(|layer| Some((&layer.layer, layer.frames.as_ref()?)));
+        links.map(|(layer, metrics)| Self::of(layer, metrics)).collect()
+    }
+
+    /// Of one link.
+    pub fn of(layer: &str, metrics: &LinkMetrics) -> Self {
+        let way = |way: &FrameMetrics| {
+            let summary = |times: &Option<LatencyHistogram>| times.as_ref().and_then(|times| times.summary());
+            let span_s = metrics.span_s;
+            WayView {
+                sent: way.sent.clone(),
+                bits_per_second: way.rate_bits_per_s(span_s),
+                busy: (span_s > 0.0).then(|| way.busy_ns as f64 / 1e9 / span_s),
+                queue: summary(&way.queue),
+                wire: summary(&way.wire),
+                delivery: summary(&way.delivery),
+            }
+        };
+        Self {
+            layer: layer.to_owned(),
+            to_server: way(&metrics.to_server),
+            to_client: way(&metrics.to_client),
+            dropped: metrics.dropped,
+            remarks: metrics.remarks.clone(),
+        }
     }
 }

@@ -8,7 +8,7 @@ use nestor_results::{
 use nestor_stack::MachineName;
 use serde::Serialize;
 
-use super::{LayerRow, NetworkView, PathView, TraceView, honesty, workload_words};
+use super::{LayerRow, LinkView, NetworkView, PathView, TraceView, honesty, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,6 +37,9 @@ pub struct RunView {
     /// What went over networks, from the application down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkView>,
+    /// The links whose frames were logged, from the application down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkView>,
     /// Its requests joined through the layers, where they were recorded.
     pub trace: Option<TraceView>,
     /// Why it is as fast as it is; set by callers that have more than one cell.
@@ -86,6 +89,7 @@ impl RunView {
             steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
             networks: measured.map(NetworkView::all_of).unwrap_or_default(),
+            links: measured.map(LinkView::all_of).unwrap_or_default(),
             path: measured
                 .zip(shown.record.environment.modelled_processor())
                 .and_then(|(m, speed)| PathView::of(m, speed, &layers)),

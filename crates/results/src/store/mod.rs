@@ -12,6 +12,7 @@ mod demands;
 mod dependencies;
 mod error;
 mod known;
+mod links;
 mod network;
 mod parts;
 mod places;

@@ -5,7 +5,7 @@ use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::stacks;
+use super::{links, stacks};
 use crate::record::{CellRecord, LayerRecord, Measured};
 use crate::{WrittenStack, WrittenWorkload};
 
@@ -29,7 +29,8 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
         insert_layer(connection, run, depth as i64, layer)?;
     }
     insert_instructions(connection, run, measured)?;
-    insert_networks(connection, run, measured)?;
+    links::insert_networks(connection, run, measured)?;
+    links::insert_frames(connection, run, measured)?;
     insert_more(connection, run, measured)?;
     // Apart, because older files get the row before they have the column.
     connection
@@ -68,34 +69,6 @@ fn insert_instructions(connection: &Connection, run: i64, measured: &Measured) -
             integer(path.window_ns),
             of_operation
         ])?;
-    }
-    Ok(())
-}
-
-fn insert_networks(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
-    let mut calls_of = connection.prepare_cached("INSERT INTO rpc VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?;
-    let mut frames_of = connection.prepare_cached("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)")?;
-    for network in &measured.networks {
-        // The application is in front.
-        let depth = network.position as i64 + 1;
-        for (end, counts) in [("client", &network.client), ("server", &network.server)] {
-            for (procedure, calls) in counts.iter() {
-                calls_of.execute(params![
-                    run,
-                    depth,
-                    end,
-                    procedure,
-                    integer(calls.calls),
-                    integer(calls.sent_bytes),
-                    integer(calls.received_bytes),
-                    integer(calls.response_ms)
-                ])?;
-            }
-        }
-        for (toward, sent) in [("server", &network.to_server), ("client", &network.to_client)] {
-            let [frames, bytes, lost] = [sent.frames, sent.bytes, sent.lost].map(integer);
-            frames_of.execute(params![run, depth, toward, frames, bytes, lost])?;
-        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 9] = [
+const MIGRATIONS: [(&str, Option<Fill>); 10] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -21,6 +21,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 9] = [
     (VERSION_7, Some(stacks::backfill_machine_options)),
     (VERSION_8, Some(rows::backfill_machines_and_marks)),
     (VERSION_9, None),
+    (VERSION_10, None),
 ];
 
 const VERSION_1: &str = "
@@ -264,6 +265,30 @@ CREATE TABLE links (
     frames INTEGER NOT NULL,        -- on the wire
     bytes INTEGER NOT NULL,         -- without preamble, check sequence and gap
     lost INTEGER NOT NULL,
+    PRIMARY KEY (run, depth, toward)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What became of the frames of a link. Of earlier runs, those that were refused were not told apart by direction.
+const VERSION_10: &str = "
+ALTER TABLE links ADD COLUMN refused INTEGER; -- could not be taken or given; NULL: not kept
+CREATE TABLE frames (               -- from the link's log
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,         -- of the link, as in layers
+    toward TEXT NOT NULL CHECK (toward IN ('client', 'server')),
+    frames INTEGER NOT NULL,        -- on the wire
+    bytes INTEGER NOT NULL,         -- without preamble, check sequence and gap
+    wire_bytes INTEGER NOT NULL,    -- with them
+    tcp_bytes INTEGER NOT NULL,     -- data of TCP segments
+    lost INTEGER NOT NULL,
+    refused INTEGER NOT NULL,
+    sendings INTEGER NOT NULL,      -- frames, or TCP segments that became several
+    bits_per_second REAL,           -- on the wire; NULL: in no time
+    busy_ns INTEGER NOT NULL,       -- in which the wire was taken
+    queue_mean_ns REAL, queue_p50_ns INTEGER, queue_p99_ns INTEGER, -- of a sending, in the interface
+    wire_mean_ns REAL, wire_p50_ns INTEGER, wire_p99_ns INTEGER,    -- from the first bit to the last
+    delivery_mean_ns REAL, delivery_p50_ns INTEGER, delivery_p99_ns INTEGER, -- from its arrival until the machine had it
+    dropped INTEGER NOT NULL,       -- not in the log, of both directions: all counts are lower bounds
     PRIMARY KEY (run, depth, toward)
 ) STRICT, WITHOUT ROWID;
 ";

@@ -13,6 +13,7 @@ mod esx_disk;
 mod extremes;
 mod file;
 pub(crate) mod fixture;
+mod links;
 mod migration;
 mod named_files;
 mod nested_fs;

@@ -236,7 +236,13 @@ fn layers(stack: &Stack, done: &Done) -> Vec<LayerRecord> {
         let machine = machines[stack.machine_of(index)].label;
         let is_file_system = matches!(layer.definition(), LayerDefinition::FileSystem(_));
         let metrics = is_file_system.then(|| sent.clone());
-        LayerRecord { layer: layer.label(), role: stack.role(index), machine: machine.into(), metrics }
+        LayerRecord {
+            layer: layer.label(),
+            role: stack.role(index),
+            machine: machine.into(),
+            metrics,
+            frames: None,
+        }
     });
     std::iter::once(layer("application", "", "client", None)).chain(of_stack).collect()
 }

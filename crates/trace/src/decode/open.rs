@@ -13,7 +13,7 @@ use super::fio::{IologReader, LatencyLogReader, LogKind};
 use super::input::{Input, STANDARD_INPUT};
 use super::qemu::{LogReader, Signatures, SimpletraceReader};
 use super::recognise::{Format, Recognition, recognise};
-use super::recorded::RecordedRequests;
+use super::recorded::{RecordedFrames, RecordedRequests};
 use super::reorder::InOrder;
 use super::source::{RequestSource, Source};
 use super::tracefs::TextReader;
@@ -209,6 +209,7 @@ fn single(format: Format, input: Input, signatures: &Signatures) -> Result<Trace
         }
         Format::RequestFile => requests(RecordedRequests::of_request_file(text(input), &path)?),
         Format::DiskLog => requests(RecordedRequests::of_disk_log(&path)?),
+        Format::LinkLog => requests(RecordedFrames::of_link_log(&path)?),
         Format::VscsiHistograms => {
             let (histograms, warnings) = read_histograms(text(input), &path)?;
             remarks = warnings.remarks();

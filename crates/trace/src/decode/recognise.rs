@@ -33,11 +33,13 @@ pub enum Format {
     RequestFile,
     /// The log of a modelled disk.
     DiskLog,
+    /// The log of a modelled link.
+    LinkLog,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Blktrace,
         Self::Tracefs,
         Self::Blkparse,
@@ -50,6 +52,7 @@ impl Format {
         Self::VscsiHistograms,
         Self::RequestFile,
         Self::DiskLog,
+        Self::LinkLog,
     ];
 }
 
@@ -68,6 +71,7 @@ impl fmt::Display for Format {
             Self::VscsiHistograms => "vscsiStats histograms",
             Self::RequestFile => "Nestor request file",
             Self::DiskLog => "Nestor disk log",
+            Self::LinkLog => "Nestor frame log",
         })
     }
 }
@@ -113,7 +117,10 @@ fn binary(head: &[u8]) -> Option<Format> {
     if begins(recorded::REQUEST_FILE_MAGIC) {
         return Some(Format::RequestFile);
     }
-    begins(recorded::DISK_LOG_MAGIC).then_some(Format::DiskLog)
+    if begins(recorded::DISK_LOG_MAGIC) {
+        return Some(Format::DiskLog);
+    }
+    begins(recorded::LINK_LOG_MAGIC).then_some(Format::LinkLog)
 }
 
 fn wrapped(head: &[u8]) -> Option<&'static str> {

@@ -1,10 +1,13 @@
-//! This program's own records of requests: the request file and the modelled disk's log.
+//! This program's own records of requests: the request file and the logs of modelled disks and links.
 
 use std::io::Read;
 use std::path::Path;
 
+use nestor_link::End;
+
 use super::{ReadWarnings, Recorded, RequestSource, TracedRequest};
 use crate::error::TraceError;
+use crate::link_log::LinkLogRequests;
 use crate::request::Request;
 use crate::request_file::{DiskLogRequests, RequestReader};
 
@@ -12,6 +15,9 @@ use crate::request_file::{DiskLogRequests, RequestReader};
 pub(super) const REQUEST_FILE_MAGIC: &[u8; 8] = b"NSTRREQS";
 /// What files begin with that the modelled disk wrote.
 pub(super) const DISK_LOG_MAGIC: &[u8; 8] = b"NSTRDLOG";
+
+/// What files begin with that a modelled link wrote.
+pub(super) const LINK_LOG_MAGIC: &[u8; 8] = b"NSTRLLOG";
 
 /// Requests that another reader provides.
 pub(super) struct RecordedRequests<I> {
@@ -39,6 +45,46 @@ impl RecordedRequests<DiskLogRequests> {
 impl<I: Iterator<Item = Result<Request, TraceError>> + Send> RequestSource for RecordedRequests<I> {
     fn next_request(&mut self) -> Result<Option<TracedRequest>, TraceError> {
         Ok(self.requests.next().transpose()?.map(|request| TracedRequest { target: 0, request }))
+    }
+
+    fn targets(&self) -> &[String] {
+        &self.names
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { time: true, latency: true, offset: true }
+    }
+
+    fn warnings(&self) -> ReadWarnings {
+        ReadWarnings::default()
+    }
+}
+
+/// A link's frames: of each direction, as if it were a device.
+pub(super) struct RecordedFrames {
+    frames: LinkLogRequests,
+    /// What goes to the server, what goes to the client.
+    names: [String; 2],
+}
+
+impl RecordedFrames {
+    /// Reads a link's log.
+    pub fn of_link_log(path: &Path) -> Result<Self, TraceError> {
+        let names = ["to the server", "to the client"].map(str::to_owned);
+        Ok(Self { frames: LinkLogRequests::open(path)?, names })
+    }
+}
+
+impl RequestSource for RecordedFrames {
+    fn next_request(&mut self) -> Result<Option<TracedRequest>, TraceError> {
+        let next = self.frames.next().transpose()?;
+        Ok(next.map(|(from, request)| {
+            let target = match from {
+                End::Upper => 0,
+                End::Lower => 1,
+            };
+            TracedRequest { target, request }
+        }))
     }
 
     fn targets(&self) -> &[String] {

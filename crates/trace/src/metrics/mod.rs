@@ -38,6 +38,8 @@ pub enum TracePoint {
     Hypervisor,
     /// The modelled disk's request log.
     DiskLog,
+    /// A modelled link's log of frames.
+    LinkLog,
 }
 
 /// Counts of one direction (reads, writes, discards) at one trace point.

@@ -35,17 +35,24 @@ pub enum LinkCommand {
         #[arg(long, value_name = "SOCKET")]
         control: PathBuf,
         /// The command
-        #[arg(value_enum)]
+        #[command(subcommand)]
         command: LinkControl,
     },
 }
 
 /// What can be asked of a served link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum LinkControl {
-    /// Say what was done so far.
+    /// Say what was done so far
     Statistics,
-    /// End the server.
+    /// Log each frame from now on
+    StartLog {
+        /// Where
+        file: PathBuf,
+    },
+    /// Close the log
+    StopLog,
+    /// End the server
     Quit,
 }
 
@@ -61,6 +68,9 @@ pub struct LinkServeArguments {
     /// Socket for `nestor link control`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Log each frame: when the interface took it, when it was on the wire and when it was delivered
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// How fast each direction carries frames
     #[arg(long, value_name = "RATE", default_value = "1gbit")]
     pub rate: BitRate,
@@ -101,6 +111,8 @@ pub fn run(command: LinkCommand) -> Result<ExitCode> {
         LinkCommand::Control { control, command } => {
             let request = match command {
                 LinkControl::Statistics => LinkRequest::Statistics,
+                LinkControl::StartLog { file } => LinkRequest::StartLog { path: std::path::absolute(file)? },
+                LinkControl::StopLog => LinkRequest::StopLog,
                 LinkControl::Quit => LinkRequest::Quit,
             };
             match ControlClient::connect(&control)?.request(&request)? {
@@ -123,6 +135,7 @@ fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
         seed: arguments.seed,
         sockets: [arguments.lower, arguments.upper],
         control: arguments.control,
+        log: arguments.log,
         time: match arguments.time {
             LinkTimeArgument::Real => LinkTime::Real,
             LinkTimeArgument::Virtual => LinkTime::Virtual,

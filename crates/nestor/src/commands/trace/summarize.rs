@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use nestor_trace::{SummarizeOptions, summarize_disk_log, summarize_recording_with};
+use nestor_report::{LinkView, Style, link_table};
+use nestor_trace::{LinkMetrics, SummarizeOptions, summarize_disk_log, summarize_recording_with};
 
 use super::analyze::{attribution, text};
 use crate::output::print_json;
@@ -13,7 +14,7 @@ use crate::output::print_json;
 #[derive(Args, Debug)]
 pub struct SummarizeArguments {
     /// A directory made by `nestor trace record`
-    #[arg(required_unless_present = "disk_log")]
+    #[arg(required_unless_present_any = ["disk_log", "link_log"])]
     recording: Option<PathBuf>,
     /// Remove the recording afterwards: what `nestor trace record` made, and the directory if nothing else is in it
     #[arg(long, requires = "recording")]
@@ -21,6 +22,9 @@ pub struct SummarizeArguments {
     /// A modelled disk's log instead
     #[arg(long, value_name = "FILE", conflicts_with = "recording")]
     disk_log: Option<PathBuf>,
+    /// A modelled link's log instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "disk_log"])]
+    link_log: Option<PathBuf>,
     /// The layout of the file system on the device, made by `nestor trace layout`: says what requests were for
     #[arg(long, value_name = "FILE", requires = "recording")]
     layout: Option<PathBuf>,
@@ -52,6 +56,10 @@ pub struct SummarizeArguments {
 /// # Errors
 /// When the recording cannot be read, or the file of requests cannot be written.
 pub fn run(arguments: &SummarizeArguments) -> Result<()> {
+    if let Some(log) = &arguments.link_log {
+        let metrics = LinkMetrics::of_log(log)?;
+        return if arguments.json { print_json(&metrics) } else { print_link(&metrics) };
+    }
     let attribution = arguments.layout.as_deref().map(attribution).transpose()?;
     let attribution = attribution.map(|known| known.starting_at(arguments.layout_start));
     let metrics = if let Some(log) = &arguments.disk_log {
@@ -76,4 +84,12 @@ pub fn run(arguments: &SummarizeArguments) -> Result<()> {
         Some(directory) => super::remove(directory),
         None => Ok(()),
     }
+}
+
+/// A link's numbers as `nestor run` shows them.
+fn print_link(metrics: &LinkMetrics) -> Result<()> {
+    for line in link_table(&LinkView::of("the link", metrics), Style::plain()) {
+        outln!("{line}");
+    }
+    Ok(())
 }

@@ -1,0 +1,86 @@
+//! What went over networks.
+
+use nestor_statistics::LatencySummary;
+use nestor_text::{Align, Table};
+
+use crate::style::Style;
+use crate::units;
+use crate::view::{LinkView, NetworkView};
+
+/// The calls of a network file system by procedure, and what the link counted.
+pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    if network.procedures.is_empty() {
+        // A network disk makes no calls.
+        let words = format!("{}, {}", network.layer, network.link_words());
+        return [String::new()].into_iter().chain(style.wrapped("  ", 4, &words)).collect();
+    }
+    let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
+    let heading = format!("calls of {}", network.layer);
+    table.row(&[&heading, "per operation", "client", "server", "sent", "received", "response"]);
+    let per_operation = |each: Option<f64>| each.map(|each| format!("{each:.3}")).unwrap_or_default();
+    for row in &network.procedures {
+        table.row(&[
+            &row.procedure,
+            &per_operation(row.per_operation),
+            &units::count(row.calls),
+            &units::count(row.server_calls),
+            &units::bytes(row.sent_bytes),
+            &units::bytes(row.received_bytes),
+            &units::duration_ns(row.response_ms * 1e6),
+        ]);
+    }
+    table.row(&["total", &per_operation(network.calls_per_operation), &units::count(network.calls)]);
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines());
+    lines.extend(style.wrapped("  ", 4, &network.link_words()));
+    lines
+}
+
+/// What became of the frames of a link, by direction.
+pub fn link_table(link: &LinkView, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut columns = vec![Left];
+    columns.extend([Right; 10]);
+    let mut table = Table::new(&columns);
+    let heading = format!("frames of {}", link.layer);
+    let times = ["queue mean", "p50", "p99", "wire mean", "p50", "p99"];
+    let mut head = vec![heading.as_str(), "frames", "bytes", "rate", "busy"];
+    head.extend(times);
+    table.row(&head);
+    for (end, way) in [("to the server", &link.to_server), ("to the client", &link.to_client)] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let mut row = vec![
+            end.to_owned(),
+            units::count(way.sent.frames),
+            units::bytes(way.sent.bytes),
+            or_dash(way.bits_per_second.map(|bits| format!("{:.1} Mbit/s", bits / 1e6))),
+            or_dash(way.busy.map(units::share)),
+        ];
+        for summary in [&way.queue, &way.wire] {
+            row.extend(times_of(summary.as_ref()));
+        }
+        table.row(&row.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines());
+    if link.dropped > 0 {
+        let words = format!(
+            "{} frames are missing in the log: all counts are lower bounds",
+            units::count(link.dropped)
+        );
+        lines.extend(style.wrapped("  ", 4, &words));
+    }
+    lines.extend(link.remarks.iter().flat_map(|remark| style.wrapped("  ", 4, remark)));
+    lines
+}
+
+/// Mean, median and 99th percentile.
+fn times_of(summary: Option<&LatencySummary>) -> [String; 3] {
+    let Some(summary) = summary else { return ["-", "-", "-"].map(str::to_owned) };
+    [
+        units::duration_ns(summary.mean_ns),
+        units::latency_ns(summary.p50_ns),
+        units::latency_ns(summary.p99_ns),
+    ]
+}

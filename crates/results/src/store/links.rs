@@ -1,0 +1,84 @@
+//! What went over networks, in the tables that queries read.
+
+use nestor_statistics::LatencyHistogram;
+use nestor_trace::{FrameMetrics, LinkMetrics};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::rows::integer;
+use crate::record::Measured;
+
+/// The calls and frames of network file systems.
+pub(super) fn insert_networks(
+    connection: &Connection,
+    run: i64,
+    measured: &Measured,
+) -> rusqlite::Result<()> {
+    let mut calls_of = connection.prepare_cached("INSERT INTO rpc VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?;
+    let mut frames_of = connection.prepare_cached("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+    for network in &measured.networks {
+        // The application is in front.
+        let depth = network.position as i64 + 1;
+        for (end, counts) in [("client", &network.client), ("server", &network.server)] {
+            for (procedure, calls) in counts.iter() {
+                calls_of.execute(params![
+                    run,
+                    depth,
+                    end,
+                    procedure,
+                    integer(calls.calls),
+                    integer(calls.sent_bytes),
+                    integer(calls.received_bytes),
+                    integer(calls.response_ms)
+                ])?;
+            }
+        }
+        for (toward, sent) in [("server", &network.to_server), ("client", &network.to_client)] {
+            let [frames, bytes, lost, refused] =
+                [sent.frames, sent.bytes, sent.lost, sent.refused].map(integer);
+            frames_of.execute(params![run, depth, toward, frames, bytes, lost, refused])?;
+        }
+    }
+    Ok(())
+}
+
+/// What became of the frames of links, where they were logged.
+pub(super) fn insert_frames(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
+    for (depth, layer) in measured.layers.iter().enumerate() {
+        let Some(link) = &layer.frames else { continue };
+        for (toward, sent) in [("server", &link.to_server), ("client", &link.to_client)] {
+            let mut values =
+                vec![Value::from(run), Value::from(depth as i64), Value::from(toward.to_owned())];
+            values.extend(frame_values(link, sent));
+            let places = vec!["?"; values.len()].join(", ");
+            let statement = format!("INSERT INTO frames VALUES ({places})");
+            connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
+        }
+    }
+    Ok(())
+}
+
+/// The columns from `frames` to `dropped`, in the table's order.
+fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
+    let number = |number: u64| Value::from(integer(number));
+    let counts = [
+        way.sent.frames,
+        way.sent.bytes,
+        way.wire_bytes,
+        way.tcp_bytes,
+        way.sent.lost,
+        way.sent.refused,
+        way.sendings,
+    ];
+    let mut values = counts.map(number).to_vec();
+    values.push(Value::from(way.rate_bits_per_s(link.span_s)));
+    values.push(number(way.busy_ns));
+    for times in [&way.queue, &way.wire, &way.delivery] {
+        let summary = times.as_ref().and_then(LatencyHistogram::summary);
+        values.push(Value::from(summary.map(|s| s.mean_ns)));
+        values.push(Value::from(summary.map(|s| integer(s.p50_ns))));
+        values.push(Value::from(summary.map(|s| integer(s.p99_ns))));
+    }
+    values.push(number(link.dropped));
+    values
+}
