@@ -3,10 +3,13 @@
 use nestor_machine::{Command, InterfaceAttachment, InterfaceBackend, Machine, MachineError, MachinePlace};
 use nestor_stack::{LayerIndex, MachineIndex};
 
-use crate::Lab;
 use crate::built::UndoStep;
 use crate::link::bring_up;
 use crate::progressing::{Progressing, Remote};
+use crate::{Lab, link};
+
+/// Modules of the machine around the guest.
+pub const AROUND_MODULES: &[&str] = &["bridge", "tun"];
 
 impl Lab {
     /// Moves the network of a link from the machine around a guest into the guest, which takes its address.
@@ -24,7 +27,7 @@ impl Lab {
         let (around, guest) = (progressing.machine(parent), progressing.machine(on));
         let position = index.position();
         let (bridge, port) = (format!("nestor-br{position}"), format!("nestor-tap{position}"));
-        self.load_modules(&around, &["bridge", "tun"]);
+        self.load_modules(&around, AROUND_MODULES);
         let ip = |words: &[&str]| run_ip(&around, words);
         ip(&["link", "add", "name", &bridge, "type", "bridge"])?;
         progressing.note_undo(parent, UndoStep::RemoveInterface(bridge.clone()));
@@ -37,7 +40,7 @@ impl Lab {
             // A locally administered address, beside those of links.
             mac: format!("02:4e:45:54:{position:02x}:01"),
         };
-        self.load_modules(&guest, &["virtio_net"]);
+        self.load_modules(&guest, link::MODULES);
         around.attach_interface(place, &interface)?;
         progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
         ip(&["link", "set", "dev", &port, "mtu", &remote.mtu.to_string(), "master", &bridge, "up"])?;

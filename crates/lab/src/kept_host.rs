@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::lab_problem::LabProblem;
+use crate::network_modules::network_modules;
 use crate::root_machine::RootMachine;
 use crate::standing::Standing;
 use crate::virtual_time::qemu_identity;
@@ -131,6 +132,7 @@ impl Lab {
             self.machines.insert(kept.index, Relation::Inside(kept.parent), guest);
         }
         self.load_file_systems_everywhere(root, true);
+        self.load_network_modules(stack, root, true);
         self.begin_random_anew(root)
     }
 
@@ -163,6 +165,23 @@ impl Lab {
     fn load_file_systems_everywhere(&mut self, root: RootMachine, kept: bool) {
         let machines: Vec<_> = self.machines_in(root).map(|(_, standing)| standing.machine.clone()).collect();
         machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
+    }
+
+    /// Loads what the machines need for the network, or notes that they were kept with it.
+    fn load_network_modules(&mut self, stack: &Stack, root: RootMachine, kept: bool) {
+        let modules = network_modules(stack);
+        let machines: Vec<_> = self
+            .machines_in(root)
+            .filter_map(|(index, standing)| Some((standing.machine.clone(), modules.get(&index)?)))
+            .collect();
+        for (machine, modules) in machines {
+            let modules: Vec<&str> = modules.iter().copied().collect();
+            if kept {
+                self.note_modules(&machine, &modules);
+            } else {
+                self.load_modules(&machine, &modules);
+            }
+        }
     }
 
     /// Starts the programs of workloads once in the root machine and its guests. A start reads a program and its libraries from the root disk and
@@ -216,6 +235,7 @@ impl Lab {
         self.boot_root(stack, root, memory_bytes, None)?;
         self.boot_guests(stack, root)?;
         self.load_file_systems_everywhere(root, false);
+        self.load_network_modules(stack, root, false);
         self.try_programs_everywhere(root);
         let guests = self.machines_in(root).filter_map(|(index, guest)| {
             Some(KeptGuest {
@@ -294,6 +314,11 @@ impl Lab {
         // Its clock and its timers are in the time of this processor.
         if let Some(speed) = self.place.modelled_processor() {
             digest.update(format!(" {speed};"));
+        }
+        for (index, modules) in network_modules(stack) {
+            if machines.root_of(index) == root.index {
+                digest.update(format!("{} {modules:?};", index.position()));
+            }
         }
         for (_, segment) in inside() {
             let layer = segment.crossing.map(|at| stack.layer(at));

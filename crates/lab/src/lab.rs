@@ -334,6 +334,11 @@ impl Lab {
                 ["modprobe", "--quiet", "--all"].into_iter().chain(modules.iter().copied()),
             ));
         }
+        self.note_modules(machine, &modules.into_iter().collect::<Vec<_>>());
+    }
+
+    /// A machine has modules loaded.
+    pub(crate) fn note_modules(&mut self, machine: &Machine, modules: &[&str]) {
         let known = modules.iter().map(|module| (machine.label().to_owned(), (*module).to_owned()));
         self.loaded_modules.extend(known);
     }

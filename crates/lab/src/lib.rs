@@ -24,6 +24,7 @@ mod medium_class;
 mod memory;
 mod network_disk;
 mod network_file_system;
+mod network_modules;
 mod packages;
 mod partition;
 mod probe_memory;

@@ -18,6 +18,9 @@ const LOOKS: u32 = 100;
 /// How long to wait between looks, in the machine's own time.
 const LOOK_EVERY_S: &str = "0.02";
 
+/// Modules of an interface.
+pub const MODULES: &[&str] = &["virtio_net"];
+
 impl Lab {
     /// Makes what a machine has available to a new one beside it.
     pub(crate) fn build_link(
@@ -98,7 +101,7 @@ impl Lab {
             ends.into_iter().zip(interfaces).zip(places.into_iter().zip([&server_address, &client_address]))
         {
             let machine = progressing.machine(on);
-            self.load_modules(&machine, &["virtio_net"]);
+            self.load_modules(&machine, MODULES);
             ground.attach_interface(place, &interface)?;
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
             client_interface = bring_up(&machine, &interface.mac, own, options.mtu)?;

@@ -29,6 +29,9 @@ const SERVER_LIMIT: Duration = Duration::from_secs(30);
 /// A file that no server makes.
 const NEVER_MADE: &str = "/proc/self/nestor-never-made";
 
+/// Modules of the kernel's client.
+pub const CLIENT_MODULES: &[&str] = &["nbd"];
+
 impl Lab {
     /// Serves a block device or an image and makes a block device of it at the other end of the link.
     pub(crate) fn build_network_disk(
@@ -48,7 +51,7 @@ impl Lab {
             return Err(BuildError::refused(layer, "what is at the other end of the link is not a disk"));
         };
         let client = progressing.machine(on);
-        self.load_modules(&client, &["nbd"]);
+        self.load_modules(&client, CLIENT_MODULES);
         serve(progressing, index, (&options, &served), &remote).map_err(failed)?;
         client.run_ok(Command::new(attach(&options, &remote))).map_err(failed)?;
         let device = DEVICE.to_owned();

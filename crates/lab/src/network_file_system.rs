@@ -29,6 +29,12 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// Where the kernel's server is controlled.
 const CONTROL: &str = "/proc/fs/nfsd";
 
+/// Modules of the kernel's server.
+pub const SERVER_MODULES: &[&str] = &["nfsd"];
+
+/// Modules of the kernel's client.
+pub const CLIENT_MODULES: &[&str] = &["nfs", "nfsv3", "nfsv4"];
+
 impl Lab {
     /// Exports a directory and mounts it at the other end of the link.
     pub(crate) fn build_network_file_system(
@@ -51,8 +57,8 @@ impl Lab {
             ));
         };
         let (server, client) = (progressing.machine(remote.server), progressing.machine(on));
-        self.load_modules(&server, &["nfsd"]);
-        self.load_modules(&client, &["nfs", "nfsv3", "nfsv4"]);
+        self.load_modules(&server, SERVER_MODULES);
+        self.load_modules(&client, CLIENT_MODULES);
         export(progressing, &server, &remote, &exported, &options).map_err(failed)?;
         let target = progressing.mount_point(on, index);
         let source = format!("{}:{}", remote.server_address, exported_as(&options, &exported));

@@ -114,9 +114,12 @@ impl Lab {
 
     /// Ends a guest with all machines that cannot go on without it, those first.
     pub(crate) fn stop_guests(&mut self, guest: MachineIndex) {
-        for index in self.machines.with_joined(guest) {
-            let boots =
-                self.machines.relation(index).and_then(|relation| self.machine_that_boots(relation).ok());
+        let all = self.machines.with_joined(guest);
+        for &index in &all {
+            // What is inside a machine ends with it. That machine may stand still (its state was kept) and could not be asked to end it.
+            let ends_with_another = self.machines.parent(index).is_some_and(|runs_it| all.contains(&runs_it));
+            let relation = self.machines.relation(index).filter(|_| !ends_with_another);
+            let boots = relation.and_then(|relation| self.machine_that_boots(relation).ok());
             let ended = self.machines.take(index).and_then(|standing| standing.booted);
             if let Some(root) = self.roots.remove(&index) {
                 root.stop();

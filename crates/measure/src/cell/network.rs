@@ -119,7 +119,8 @@ impl NetworkWatch {
                 .filter_map(|watched| watched.finish(built, [&to_server, &to_client], &mut networks.remarks))
                 .collect();
             if let Some(log) = log {
-                let called_bytes = records.iter().any(|record| record.mount.is_some()).then(|| called_bytes(&records));
+                let called_bytes =
+                    records.iter().any(|record| record.mount.is_some()).then(|| called_bytes(&records));
                 networks.logs.push(LoggedLink { layer: link, log, to_server, to_client, called_bytes });
             }
             networks.records.extend(records);
