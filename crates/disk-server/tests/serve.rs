@@ -334,7 +334,7 @@ fn impossible_options_are_refused_in_words() {
     };
     insta::assert_snapshot!(
         serve(options("wd-9999", 512)).unwrap_err(),
-        @"no disk profile is called `wd-9999`; the profiles are null, wd-7200-1tb, wd-re3, st1000lm024, st336938lw, raid0-14x10k, raid0-5x10k, raid5-5x10k, ssd-sata"
+        @"no disk profile is called `wd-9999`; the profiles are null, wd-7200-1tb, wd-re3, st1000lm024, st336938lw, raid0-14x10k, raid0-5x10k, raid5-5x10k, ssd-sata, nvme-pcie4"
     );
     insta::assert_snapshot!(
         serve(options("wd-re3", 300 << 30)).unwrap_err(),

@@ -17,6 +17,9 @@ const RANDOM_REQUESTS: usize = 10_000;
 const RANDOM_SECTORS: u32 = 8;
 const SEQUENTIAL_BYTES: u64 = 128 << 20;
 const SEQUENTIAL_SECTORS: u32 = 256;
+/// Random requests at a time, if nothing is published of the medium.
+const QUEUED: usize = 32;
+
 const SEQUENTIAL_DEPTH: usize = 4;
 const SEED: u64 = 1;
 
@@ -139,34 +142,39 @@ fn mechanics(profile: &Profile, hdd: &HddProfile, capacity_bytes: u64) -> Result
 /// What the whole medium delivers.
 fn throughput(profile: &Profile, expected: &Expected<'_>) -> Result<Vec<CheckRow>, DiskError> {
     let sectors = profile.capacity_bytes / SECTOR_BYTES;
-    let iops = |operation, depth| -> Result<f64, DiskError> {
+    let iops = |operation, depth: usize| -> Result<f64, DiskError> {
         let mut model = profile.model(Turn::default())?;
-        let requests = random_requests(operation, sectors).take(RANDOM_REQUESTS);
+        let count = RANDOM_REQUESTS * depth.div_ceil(QUEUED);
+        let requests = random_requests(operation, sectors).take(count);
         let (done, end_ns) = run_closed_loop(model.as_mut(), depth, requests);
         Ok(done.len() as f64 / (end_ns as f64 / 1e9))
     };
+    let ssd = expected.ssd;
+    let depth = ssd.map_or(QUEUED, |ssd| ssd.queue_depth.value() as usize);
+    // A medium that takes more at a time is measured with more, so that the beginning and the end are as small a part.
+    let bytes = SEQUENTIAL_BYTES * depth.div_ceil(QUEUED) as u64;
     let rate = |operation, first: u64| -> Result<f64, DiskError> {
         let mut model = profile.model(Turn::default())?;
-        let count = SEQUENTIAL_BYTES / SECTOR_BYTES / u64::from(SEQUENTIAL_SECTORS);
+        let count = bytes / SECTOR_BYTES / u64::from(SEQUENTIAL_SECTORS);
         let requests = (0..count).map(|i| {
             let sector = first + i * u64::from(SEQUENTIAL_SECTORS);
             ModelRequest { id: i, operation, sector, sectors: SEQUENTIAL_SECTORS }
         });
         let (_, end_ns) = run_closed_loop(model.as_mut(), SEQUENTIAL_DEPTH, requests);
-        Ok(SEQUENTIAL_BYTES as f64 / 1e6 / (end_ns as f64 / 1e9))
+        Ok(bytes as f64 / 1e6 / (end_ns as f64 / 1e9))
     };
-    let last = sectors - SEQUENTIAL_BYTES / SECTOR_BYTES;
+    let last = sectors - bytes / SECTOR_BYTES;
     let (read, write) = (Operation::Read, Operation::Write);
-    let ssd = expected.ssd;
+    let queued = |what| format!("random 4 KiB {what}, depth {depth}");
     let mut rows = vec![
         row("random 4 KiB reads, depth 1", "IOPS", ssd.map(|s| &s.read_iops_1), iops(read, 1)?),
-        row("random 4 KiB reads, depth 32", "IOPS", ssd.map(|s| &s.read_iops_32), iops(read, 32)?),
+        row(&queued("reads"), "IOPS", ssd.map(|s| &s.read_iops_queued), iops(read, depth)?),
         row("sequential read, outer", "MB/s", expected.outer, rate(read, 0)?),
         row("sequential read, inner", "MB/s", expected.inner, rate(read, last)?),
     ];
     if let Some(ssd) = ssd {
         rows.push(row("random 4 KiB writes, depth 1", "IOPS", Some(&ssd.write_iops_1), iops(write, 1)?));
-        rows.push(row("random 4 KiB writes, depth 32", "IOPS", Some(&ssd.write_iops_32), iops(write, 32)?));
+        rows.push(row(&queued("writes"), "IOPS", Some(&ssd.write_iops_queued), iops(write, depth)?));
         rows.push(row("sequential write", "MB/s", Some(&ssd.write_mb_s), rate(write, 0)?));
     }
     Ok(rows)

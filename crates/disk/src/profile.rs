@@ -138,6 +138,8 @@ pub enum Interface {
     Sata,
     /// SYNCHRONIZE CACHE is queued like any other.
     Scsi,
+    /// Flush is queued like any other (NVMe Base Specification, section 7.1).
+    Nvme,
 }
 
 /// The figures of an array.
@@ -162,14 +164,18 @@ pub struct ArrayProfile {
 /// The figures of a flash disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdProfile {
+    /// Its interface.
+    pub interface: Interface,
+    /// Commands that the disk queues, and at which it was measured for its data sheet.
+    pub queue_depth: Figure,
     /// Random 4 KiB reads a second, one at a time.
     pub read_iops_1: Figure,
-    /// The same, 32 at a time.
-    pub read_iops_32: Figure,
+    /// The same, [`Self::queue_depth`] at a time.
+    pub read_iops_queued: Figure,
     /// Random 4 KiB writes a second, one at a time.
     pub write_iops_1: Figure,
-    /// The same, 32 at a time.
-    pub write_iops_32: Figure,
+    /// The same, [`Self::queue_depth`] at a time.
+    pub write_iops_queued: Figure,
     /// Sequential reads, 10⁶ bytes a second.
     pub read_mb_s: Figure,
     /// Sequential writes.
@@ -198,6 +204,7 @@ impl Medium {
             Self::Hdd(_) => "hdd",
             Self::Array(ArrayProfile { redundancy: Redundancy::None, .. }) => "raid0",
             Self::Array(ArrayProfile { redundancy: Redundancy::Parity, .. }) => "raid5",
+            Self::Ssd(SsdProfile { interface: Interface::Nvme, .. }) => "nvme",
             Self::Ssd(_) => "ssd",
         }
     }
@@ -288,11 +295,11 @@ impl SsdProfile {
         let interface_bytes_per_s = self.read_mb_s.value() * 1e6;
         let channel_bytes_per_s = self.channel_mb_s.value() * 1e6;
         let dies = self.channels.value() * self.dies_per_channel.value();
-        let interval_us = |iops_32: &Figure| 1e6 / iops_32.value();
+        let interval_us = |iops: &Figure| 1e6 / iops.value();
         let interface_us = FLASH_PAGE_BYTES / interface_bytes_per_s * 1e6;
         let channel_us = FLASH_PAGE_BYTES / channel_bytes_per_s * 1e6;
-        let read_interval_us = interval_us(&self.read_iops_32);
-        let write_interval_us = interval_us(&self.write_iops_32);
+        let read_interval_us = interval_us(&self.read_iops_queued);
+        let write_interval_us = interval_us(&self.write_iops_queued);
         // One command alone takes its interval, this rest, and the work of flash, channel and interface.
         let read_rest_us = 1e6 / self.read_iops_1.value()
             - (read_interval_us + self.read_us.value() + channel_us + interface_us);
@@ -314,7 +321,7 @@ impl SsdProfile {
             read_overhead_ns: ns(read_rest_us),
             write_overhead_ns: ns(write_rest_us),
             write_buffer_bytes: (self.write_buffer_mib.value() * f64::from(1 << 20)) as u64,
-            queue_depth: 32,
+            queue_depth: self.queue_depth.value() as u32,
             write_cache: true,
         }
     }

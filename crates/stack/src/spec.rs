@@ -263,6 +263,8 @@ pub enum MediumKind {
     Hdd,
     /// A modelled solid-state disk.
     Ssd,
+    /// A modelled NVMe flash disk.
+    Nvme,
     /// Modelled rotating disks, striped.
     Raid0,
     /// Modelled rotating disks, striped with parity.
@@ -278,7 +280,7 @@ pub enum MediumKind {
 impl MediumKind {
     /// Whether Nestor serves it itself; otherwise it is something of the user's.
     pub const fn is_modelled(self) -> bool {
-        matches!(self, Self::Hdd | Self::Ssd | Self::Raid0 | Self::Raid5 | Self::Null)
+        matches!(self, Self::Hdd | Self::Ssd | Self::Nvme | Self::Raid0 | Self::Raid5 | Self::Null)
     }
 }
 

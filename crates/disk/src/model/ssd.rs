@@ -46,6 +46,33 @@ pub struct SsdFigures {
     pub write_cache: bool,
 }
 
+/// When a channel is taken: spans that do not overlap, by their begins. A transfer takes the first gap that it fits into, because a channel
+/// does not wait for a die that is not ready while another one is.
+#[derive(Clone, Debug, Default)]
+struct Channel(BTreeMap<u64, u64>);
+
+impl Channel {
+    /// Takes it for so long, not before `from_ns`; returns the end. Nothing is asked for before `now_ns` any more.
+    fn take(&mut self, now_ns: u64, from_ns: u64, ns: u64) -> u64 {
+        while let Some(first) = self.0.first_entry().filter(|first| *first.get() <= now_ns) {
+            first.remove();
+        }
+        let mut start_ns = from_ns.max(now_ns);
+        let before = self.0.range(..=start_ns).next_back().map(|(_, end_ns)| *end_ns);
+        start_ns = before.into_iter().fold(start_ns, u64::max);
+        for (taken_ns, end_ns) in self.0.range(start_ns..) {
+            if start_ns + ns <= *taken_ns {
+                break;
+            }
+            start_ns = *end_ns;
+        }
+        if ns > 0 {
+            self.0.insert(start_ns, start_ns + ns);
+        }
+        start_ns + ns
+    }
+}
+
 /// The model of a flash disk.
 #[derive(Clone, Debug)]
 pub struct SsdModel {
@@ -57,7 +84,7 @@ pub struct SsdModel {
     command_free_ns: u64,
     interface_free_ns: u64,
     die_free_ns: Vec<u64>,
-    channel_free_ns: Vec<u64>,
+    channels: Vec<Channel>,
     /// Pages collected for each die's next program, not yet begun.
     collected: Vec<u32>,
     /// When the buffer gets bytes back.
@@ -86,7 +113,7 @@ impl SsdModel {
             command_free_ns: 0,
             interface_free_ns: 0,
             die_free_ns: vec![0; dies as usize],
-            channel_free_ns: vec![0; figures.channels as usize],
+            channels: vec![Channel::default(); figures.channels as usize],
             collected: vec![0; dies as usize],
             programmed: BTreeMap::new(),
             buffered_bytes: 0,
@@ -176,11 +203,10 @@ impl SsdModel {
         let mut last_ns = asked_ns;
         for page in self.pages(request) {
             let die = self.die(page);
-            let channel = die % self.channel_free_ns.len();
+            let channel = die % self.channels.len();
             let sensed_ns = self.die_free_ns[die].max(asked_ns) + self.figures.read_ns;
-            let sent_ns = self.channel_free_ns[channel].max(sensed_ns) + page_ns;
+            let sent_ns = self.channels[channel].take(now_ns, sensed_ns, page_ns);
             self.die_free_ns[die] = sent_ns;
-            self.channel_free_ns[channel] = sent_ns;
             last_ns = last_ns.max(sent_ns);
         }
         // The interface works while later pages are still read.
@@ -216,10 +242,9 @@ impl SsdModel {
 
     fn program(&mut self, die: usize, from_ns: u64) -> u64 {
         let bytes = u64::from(std::mem::take(&mut self.collected[die])) * u64::from(self.figures.page_bytes);
-        let channel = die % self.channel_free_ns.len();
-        let sent_ns = self.channel_free_ns[channel].max(from_ns)
-            + Self::bytes_ns(bytes, self.figures.channel_bytes_per_s);
-        self.channel_free_ns[channel] = sent_ns;
+        let channel = die % self.channels.len();
+        let transfer_ns = Self::bytes_ns(bytes, self.figures.channel_bytes_per_s);
+        let sent_ns = self.channels[channel].take(self.clock_ns, from_ns, transfer_ns);
         let done_ns = self.die_free_ns[die].max(sent_ns) + self.figures.program_ns;
         self.die_free_ns[die] = done_ns;
         self.decided += 1;
@@ -325,6 +350,16 @@ mod tests {
         let all_dies = run_closed_loop(&mut disk(), 32, requests(Operation::Read, 3200, 8)).1;
         let one_die = run_closed_loop(&mut disk(), 32, requests(Operation::Read, 3200, 8 * 32)).1;
         assert!(one_die > 4 * all_dies, "{one_die} ns on one die, {all_dies} ns on all");
+    }
+
+    #[test]
+    fn a_channel_serves_the_die_that_is_ready() {
+        let mut channel = Channel::default();
+        assert_eq!(channel.take(0, 100, 10), 110);
+        assert_eq!(channel.take(0, 20, 10), 30, "before the one that is not ready");
+        assert_eq!(channel.take(0, 25, 80), 190, "it does not fit between them");
+        assert_eq!(channel.take(0, 85, 15), 100);
+        assert_eq!(channel.take(60, 0, 5), 65, "not in the past");
     }
 
     #[test]

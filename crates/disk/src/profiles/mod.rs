@@ -1,6 +1,7 @@
 //! The media that Nestor knows, one file each. To add one, write its file and add it to [`PROFILES`].
 
 mod null;
+mod nvme_pcie4;
 mod raid0_14x10k;
 mod raid0_5x10k;
 mod raid5_5x10k;
@@ -24,6 +25,7 @@ pub const PROFILES: &[&Profile] = &[
     &raid0_5x10k::RAID0_5X10K,
     &raid5_5x10k::RAID5_5X10K,
     &ssd_sata::SSD_SATA,
+    &nvme_pcie4::NVME_PCIE4,
 ];
 
 /// The profile of that name; the name of a kind (`hdd`) means the kind's first profile.

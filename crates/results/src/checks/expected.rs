@@ -62,7 +62,7 @@ fn most_bytes_per_s(profile: &Profile) -> Option<f64> {
 /// published.
 fn most_requests_per_s(profile: &Profile) -> Option<f64> {
     let commands = |hdd: &HddProfile| hdd.queue_depth.value() / (hdd.command_overhead_us.value() / 1e6);
-    let flash = |ssd: &SsdProfile| ssd.read_iops_32.value().max(ssd.write_iops_32.value());
+    let flash = |ssd: &SsdProfile| ssd.read_iops_queued.value().max(ssd.write_iops_queued.value());
     match &profile.medium {
         Medium::Null => None,
         Medium::Hdd(hdd) => Some(commands(hdd)),

@@ -73,7 +73,7 @@ impl Limits {
                     own_cache_bytes: (ssd.write_buffer_mib.value() * f64::from(1 << 20)) as u64,
                     // Reading a page of flash.
                     fastest_ns: ssd.read_us.value() * 1e3,
-                    requests_per_s: ssd.read_iops_32.value().max(ssd.write_iops_32.value()),
+                    requests_per_s: ssd.read_iops_queued.value().max(ssd.write_iops_queued.value()),
                     platters: None,
                 }
             }

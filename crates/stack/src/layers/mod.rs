@@ -39,6 +39,7 @@ static REGISTRY: &[&LayerSpec] = &[
     network::LINK,
     &media::hdd::LAYER,
     &media::ssd::LAYER,
+    &media::nvme::LAYER,
     &media::raid0::LAYER,
     &media::raid5::LAYER,
     &media::null::LAYER,

@@ -4,6 +4,7 @@ pub(super) mod dev;
 pub(super) mod file;
 pub(super) mod hdd;
 pub(super) mod null;
+pub(super) mod nvme;
 pub(super) mod raid0;
 pub(super) mod raid5;
 pub(super) mod ssd;
@@ -80,7 +81,7 @@ pub struct ModelledDisk<'a> {
 }
 
 impl Layer {
-    /// The options of `hdd`, `ssd`, `raid0`, `raid5` and `null`; `None` for other layers.
+    /// The options of `hdd`, `ssd`, `nvme`, `raid0`, `raid5` and `null`; `None` for other layers.
     pub fn modelled_disk(&self) -> Option<ModelledDisk<'_>> {
         match *self.definition() {
             LayerDefinition::Medium(kind) if kind.is_modelled() => Some(ModelledDisk {
