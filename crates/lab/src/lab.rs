@@ -94,17 +94,12 @@ pub struct Lab {
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
 /// its processors and the memory for their hosts allow, otherwise one.
-///
-/// Machines joined by a link need a processor each: they wait for each other's promises every delay of the link, and with fewer
-/// processors each promise waits for a turn of the scheduler.
 pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack]) -> usize {
     if !place.is_in_virtual_time() {
         return 1;
     }
-    let by_memory = machine.memory_bytes / memory::cell_needs(stacks);
-    let joined = stacks.iter().map(|stack| memory::roots_need(stack).len() as u64).max().unwrap_or(1);
-    let by_processors = u64::from(machine.cpus) / joined.max(1);
-    usize::try_from(by_memory.min(by_processors)).unwrap_or(1).max(1)
+    let fitting = machine.memory_bytes / memory::cell_needs(stacks);
+    usize::try_from(fitting.min(u64::from(machine.cpus))).unwrap_or(1).max(1)
 }
 
 impl Lab {
@@ -398,31 +393,4 @@ fn parse_lab_files(text: &str) -> Option<LabFiles> {
         hash: field("hash")?,
         contents: field("contents")?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn labs(place: &str, cpus: u32, memory_gib: u64, stacks: &[&str]) -> usize {
-        let stacks: Vec<Stack> = stacks.iter().map(|stack| Stack::parse(stack).unwrap()).collect();
-        let machine = Facts { cpus, memory_bytes: memory_gib << 30, ..Facts::default() };
-        most_side_by_side(&place.parse().unwrap(), &machine, &stacks)
-    }
-
-    #[test]
-    fn each_machine_on_the_ground_has_a_processor() {
-        let (local, over_link) = ("ext2/kvm/raw/xfs/hdd", "ext2/kvm/raw/nfs/link/xfs/hdd");
-        let in_virtual_time = |cpus, stacks: &[&str]| labs("emulated:time=virtual", cpus, 64, stacks);
-        assert_eq!(in_virtual_time(2, &[local]), 2, "the guest is in the host");
-        assert_eq!(in_virtual_time(2, &[over_link]), 1);
-        assert_eq!(in_virtual_time(1, &[over_link]), 1);
-        assert_eq!(in_virtual_time(8, &[local, over_link]), 4);
-    }
-
-    #[test]
-    fn labs_have_room_in_memory_and_in_real_time_one_runs_alone() {
-        assert_eq!(labs("emulated:time=virtual", 8, 4, &["ext4/hdd"]), 3);
-        assert_eq!(labs("emulated", 8, 64, &["ext4/hdd"]), 1);
-    }
 }
