@@ -31,6 +31,48 @@ fn broken_while_it_runs(place: &str, what: &[&str], words: &[&str]) {
     sandbox.assert_nothing_left();
 }
 
+/// Appends more than an export of 256 MiB has room for.
+const TOO_MUCH: &str = "
+define fileset name=files,path=$dir,size=1m,entries=100,dirwidth=20,prealloc=0
+define process name=writer,instances=1
+{
+  thread name=thread,memsize=1m,instances=1
+  {
+    flowop createfile name=create,filesetname=files,fd=1
+    flowop appendfile name=append,iosize=1m,fd=1,iters=20
+    flowop closefile name=close,fd=1
+    flowop finishoncount name=end,value=100,target=close
+  }
+}
+";
+
+#[test]
+fn an_export_that_is_full() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("too-much.f"), TOO_MUCH).expect("the sandbox can be written");
+    let workload = format!("wml:script:file={}:runtime=60s", sandbox.text("too-much.f"));
+    let store = sandbox.text("results.sqlite");
+    let run = |workload: &str| {
+        let stack = "nfs:vers=3/link:memory=512M/ext4/hdd:size=256M";
+        sandbox.nestor(["run", stack, workload, "-n", "1", "--store", &store]).assert().get_output().clone()
+    };
+    assert!(run("fio:seq-write:size=16M:runtime=2s").status.success());
+    let full = run(&workload);
+    let said = format!("{}{}", String::from_utf8_lossy(&full.stdout), String::from_utf8_lossy(&full.stderr));
+    assert!(!full.status.success(), "{said}");
+    for words in ["no space left on device", "the ext4 of the host is full", "the nfs of the client is full"]
+    {
+        assert!(said.contains(words), "{words:?} is not in what was said:\n{said}");
+    }
+    let kept = support::said(&sandbox, &["report", "--all", "--store", &store]);
+    assert!(kept.contains("fio:seq-write"), "{kept}");
+    sandbox.assert_nothing_left();
+}
+
 /// Waits until the workload's program is about to start: its machine's processor times are watched.
 fn wait_for_load(run: &mut Running<'_>) {
     run.wait_for_log(&["client: nestor trace processors"]);
