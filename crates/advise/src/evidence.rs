@@ -54,7 +54,10 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
         run: run.number,
         stack: run.record.stack.clone(),
         workload: run.record.workload.clone(),
-        flusher: Flusher::Guest,
+        flusher: match run.record.stack.value() {
+            Some(stack) if stack.is_beside() => Flusher::ClientDisk,
+            _ => Flusher::Guest,
+        },
         guest_asked: guest_metrics.flushes_queued + guest_metrics.fua_writes_queued,
         guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,
         guest_writes: guest_metrics.write.issued,

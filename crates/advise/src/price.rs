@@ -37,6 +37,8 @@ pub struct Promise {
     cache: Option<CacheMode>,
     /// When a server says that data are stored, and whether its client waits for every write.
     network: Option<(Export, bool)>,
+    /// How a server opens what it serves as a network disk.
+    network_disk: Option<CacheMode>,
     /// Whether the application uses the server itself, and not a disk of its virtual machine.
     is_beside: bool,
 }
@@ -51,6 +53,7 @@ impl Promise {
                 .iter()
                 .find_map(|layer| layer.network_file_system())
                 .map(|nfs| (nfs.export, nfs.sync)),
+            network_disk: layers.iter().find_map(|layer| layer.network_disk()).map(|disk| disk.block.cache),
             is_beside: stack.value().is_some_and(|stack| stack.is_beside()),
         }
     }
@@ -63,6 +66,8 @@ pub enum Flusher {
     /// A guest flushes its disk.
     #[default]
     Guest,
+    /// A client flushes its network disk.
+    ClientDisk,
     /// A client of NFS calls COMMIT (RFC 1813, section 3.3.21). What one WRITE holds it writes with FILE_SYNC instead, so that no COMMIT is
     /// needed (section 3.3.7; `FLUSH_COND_STABLE` in fs/nfs/pagelist.c).
     Client,
@@ -171,6 +176,7 @@ impl fmt::Display for Seen<'_> {
         let (medium, above) = (self.trace.medium_flushes, self.trace.guest_flushes());
         match self.trace.flusher {
             Flusher::Guest => write!(f, "(seen: {medium} at the disk for {above} of the guest's")?,
+            Flusher::ClientDisk => write!(f, "(seen: {medium} at the disk for {above} of the client's")?,
             Flusher::Client => {
                 let writes = self.trace.guest_writes;
                 write!(

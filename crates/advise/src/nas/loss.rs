@@ -5,8 +5,13 @@
 //! a place that the mount and the export decide. A client of NFS keeps its copy of what it wrote until the server has answered a COMMIT, and
 //! sends it again to a server that was started anew (RFC 1813, section 3.3.7, on the write verifier). A server with `async` answers before
 //! (`exports(5)`).
+//!
+//! A network disk is a disk: what was not flushed may be lost with the server, and the client's device fails with it, so that what the client
+//! has in memory has no place to go any more (`nbd_xmit_timeout` in drivers/block/nbd.c ends its requests with errors). A server whose disk
+//! is open with `unsafe` ignores flushes.
 
 use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{Export, Layer, LayerDefinition, NfsOptions, Recovery, Stack};
 use nestor_text::units::listed;
 use serde::{Deserialize, Serialize};
@@ -51,14 +56,12 @@ pub enum Lost {
     Nothing,
     /// What was not synced, of files that were not closed either: a client of NFS writes a file out when it is closed.
     OpenFiles,
-    /// What was not synced.
+    /// What was not synced, of all files.
     Unsynced,
     /// Perhaps some of what was synced.
     PerhapsSynced,
     /// Also what was synced.
     Synced,
-    /// Not known.
-    NotKnown,
 }
 
 /// What an answer rests on.
@@ -97,13 +100,20 @@ pub struct FailureLoss {
 /// The parts of a stack that decide.
 struct Parts<'a> {
     stack: &'a Stack,
-    nfs: Option<NfsOptions>,
+    over: Over,
     /// Cache mode of a guest's disk; `None` for a client that mounts the directory itself.
     cache: Option<CacheMode>,
     /// File systems in the client's machine or in a guest on it.
     at_client: Vec<&'a Layer>,
     /// File systems at the server, also in images there.
     at_server: Vec<&'a Layer>,
+}
+
+/// What is used over the link.
+#[derive(Clone, Copy)]
+enum Over {
+    Directory(NfsOptions),
+    Disk(NetworkDiskOptions),
 }
 
 /// What each failure loses; nothing for a stack without a network. `seen` is what a run of it, or of one with the same promises, showed of
@@ -118,13 +128,18 @@ impl<'a> Parts<'a> {
         let is_link = |layer: &Layer| matches!(layer.definition(), LayerDefinition::Link);
         let link = stack.layers().iter().position(is_link)?;
         let (client, server) = stack.layers().split_at(link);
+        let over = |layer: &Layer| {
+            let directory = || layer.network_file_system().map(Over::Directory);
+            directory().or_else(|| layer.network_disk().map(Over::Disk))
+        };
+        let over = client.iter().find_map(over)?;
         let file_systems =
             |layers: &'a [Layer]| layers.iter().filter(|layer| recovery(layer).is_some()).collect();
         let anatomy = stack.anatomy();
         let disk = anatomy.virtual_machine.filter(|_| !stack.is_beside());
         Some(Self {
             stack,
-            nfs: client.iter().find_map(Layer::network_file_system),
+            over,
             cache: disk.and_then(Layer::hypervisor).map(|options| options.block.cache),
             at_client: file_systems(client),
             at_server: file_systems(server),
@@ -132,11 +147,10 @@ impl<'a> Parts<'a> {
     }
 
     fn loss(&self, failure: Failure, seen: Option<&FlushTrace>) -> FailureLoss {
-        let Some(nfs) = self.nfs else { return not_known(failure) };
         let (lost, basis) = match failure {
-            Failure::ClientPowerCut => (self.lost_with_client(nfs), Basis::Options),
-            Failure::ServerCrash => (lost_with_server(nfs), Basis::Options),
-            Failure::ServerPowerCut => with_disk(lost_with_server(nfs), seen),
+            Failure::ClientPowerCut => (self.lost_with_client(), Basis::Options),
+            Failure::ServerCrash => (self.lost_with_server(), Basis::Options),
+            Failure::ServerPowerCut => with_disk(self.lost_with_server(), seen),
         };
         let (check, damaged) = self.to_mend(failure, lost, basis);
         let oldest_s = (lost != Lost::Nothing).then_some(OLDEST_S);
@@ -146,38 +160,43 @@ impl<'a> Parts<'a> {
     }
 
     /// What was in memory of the client and its guest.
-    fn lost_with_client(&self, nfs: NfsOptions) -> Lost {
-        match self.cache {
+    fn lost_with_client(&self) -> Lost {
+        match (self.cache, self.over) {
             // Flushes of the guest end in QEMU, so that what it synced may be in the page cache around it.
-            Some(mode) if mode.no_flush() => Lost::Synced,
-            Some(_) => Lost::Unsynced,
-            None if nfs.sync => Lost::Nothing,
-            None => Lost::OpenFiles,
+            (Some(mode), _) if mode.no_flush() => Lost::Synced,
+            (Some(_), _) | (None, Over::Disk(_)) => Lost::Unsynced,
+            (None, Over::Directory(nfs)) if nfs.sync => Lost::Nothing,
+            (None, Over::Directory(_)) => Lost::OpenFiles,
+        }
+    }
+
+    /// What was in memory of the server alone, and with a network disk what of the client has no place to go any more.
+    fn lost_with_server(&self) -> Lost {
+        match self.over {
+            Over::Directory(nfs) if nfs.export == Export::Async => Lost::Synced,
+            Over::Directory(_) => Lost::Nothing,
+            Over::Disk(disk) if disk.block.cache.no_flush() => Lost::Synced,
+            Over::Disk(_) if self.cache.is_some_and(CacheMode::no_flush) => Lost::Synced,
+            Over::Disk(_) => Lost::Unsynced,
         }
     }
 
     /// The file systems that have to be checked after a failure, and those that it damages. A server that forgets what it has acknowledged
     /// changes the disk of a guest that goes on, and without flushes what a journal relies on is written in any order.
     fn to_mend(&self, failure: Failure, lost: Lost, basis: Basis) -> (Vec<String>, Vec<String>) {
-        let stopped = match failure {
-            Failure::ClientPowerCut => &self.at_client,
-            Failure::ServerCrash | Failure::ServerPowerCut => &self.at_server,
+        let stopped: &[&[&Layer]] = match (failure, self.over) {
+            (Failure::ClientPowerCut, _) => &[&self.at_client],
+            (_, Over::Directory(_)) => &[&self.at_server],
+            (_, Over::Disk(_)) => &[&self.at_client, &self.at_server],
         };
         let mut damaged = if lost >= Lost::PerhapsSynced { texts(&self.at_client) } else { Vec::new() };
         if lost == Lost::Synced && basis != Basis::Options {
             damaged.extend(texts(&self.at_server));
         }
-        let to_check = stopped.iter().filter(|layer| recovery(layer) == Some(Recovery::Check));
+        let to_check =
+            stopped.iter().copied().flatten().filter(|layer| recovery(layer) == Some(Recovery::Check));
         let check = to_check.map(ToString::to_string).filter(|layer| !damaged.contains(layer));
         (check.collect(), damaged)
-    }
-}
-
-/// What was in memory of the server alone.
-fn lost_with_server(nfs: NfsOptions) -> Lost {
-    match nfs.export {
-        Export::Sync => Lost::Nothing,
-        Export::Async => Lost::Synced,
     }
 }
 
@@ -206,18 +225,6 @@ fn texts(layers: &[&Layer]) -> Vec<String> {
     layers.iter().map(ToString::to_string).collect()
 }
 
-fn not_known(failure: Failure) -> FailureLoss {
-    FailureLoss {
-        failure,
-        lost: Lost::NotKnown,
-        oldest_s: None,
-        check: Vec::new(),
-        damaged: Vec::new(),
-        basis: Basis::Options,
-        words: "not known: Nestor knows the promises of NFS only".to_owned(),
-    }
-}
-
 fn words(
     stack: &Stack,
     lost: Lost,
@@ -231,7 +238,6 @@ fn words(
         Lost::Unsynced => "what was not synced",
         Lost::PerhapsSynced => "perhaps some of what was synced",
         Lost::Synced => "also what was synced",
-        Lost::NotKnown => "not known",
     }
     .to_owned();
     if let Some(seconds) = oldest_s {
@@ -369,7 +375,30 @@ mod tests {
     }
 
     #[test]
-    fn a_network_disk_is_not_known() {
-        assert_eq!(lost("ext4/kvm/nbd/link/raw/xfs/hdd"), [Lost::NotKnown; 3]);
+    fn a_network_disk_loses_what_was_not_flushed_with_either_machine() {
+        use Lost::{Nothing, PerhapsSynced, Synced, Unsynced};
+        assert_eq!(lost("ext4/kvm/nbd/link/raw/xfs/hdd"), [Unsynced; 3]);
+        assert_eq!(
+            lost("ext4/nbd:cache=writethrough/link/hdd"),
+            [Unsynced; 3],
+            "what the client has not sent"
+        );
+        assert_eq!(lost("ext4/nbd:cache=unsafe/link/hdd"), [Unsynced, Synced, Synced]);
+        assert_eq!(lost("ext4/kvm:cache=unsafe/nbd/link/hdd"), [Synced; 3]);
+        assert_eq!(lost("ext4/nbd/kvm/link/hdd"), [Unsynced; 3]);
+        let stack = "ext4/nbd/link/hdd";
+        let power = |flushes| of(stack, Some(&trace(64, flushes))).map(|loss| loss.lost);
+        assert_eq!(power(64), [Unsynced; 3], "flushes do not bring back what was not synced");
+        assert_eq!(power(30), [Unsynced, Unsynced, PerhapsSynced]);
+        assert_ne!(power(0)[2], Nothing);
+    }
+
+    #[test]
+    fn both_ends_of_a_network_disk_are_checked_after_the_server_failed() {
+        let [client, crash, _] = of("ext2/nbd/link/qcow2/ext2/hdd", None);
+        assert_eq!((client.check, crash.check), (vec!["ext2".to_owned()], vec!["ext2".to_owned(); 2]));
+        let [_, crash, _] = of("ext4/nbd:cache=unsafe/link/raw/xfs/hdd", None);
+        assert_eq!(crash.damaged, ["ext4"]);
+        insta::assert_snapshot!(crash.words, @"also what was synced, up to about 35 s old; ext4 may be damaged, journal or not");
     }
 }
