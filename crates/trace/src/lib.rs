@@ -6,6 +6,7 @@
 pub mod analyze;
 pub mod application;
 pub mod attribute;
+pub mod calls;
 mod counted;
 pub mod decode;
 pub mod diff;
@@ -26,6 +27,7 @@ pub mod summarize;
 
 pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, TracedDevice, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
+pub use calls::{CallEnd, CallMetrics, CallTimes, TracedCalls};
 pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use each_request::{RequestsRead, Wanted, each_request};

@@ -43,6 +43,9 @@ const PROCEDURES_3: [&str; 22] = [
     "COMMIT",
 ];
 
+/// Procedures of version 4 by their numbers (RFC 7530, section 16).
+const PROCEDURES_4: [&str; 2] = ["NULL", "COMPOUND"];
+
 /// The number of the first operation of version 4.
 const FIRST_OPERATION_4: usize = 3;
 
@@ -300,10 +303,29 @@ impl RpcCounts {
     /// # Errors
     /// The text is not as expected.
     pub fn of_server(counters: &str, version: RpcVersion) -> Result<Self, RpcError> {
-        let (line, first, names): (_, _, &[&str]) = match version {
-            RpcVersion::V3 => ("proc3", 0, &PROCEDURES_3),
-            RpcVersion::V4 => ("proc4ops", FIRST_OPERATION_4, &OPERATIONS_4),
-        };
+        match version {
+            RpcVersion::V3 => Self::of_server_line(counters, "proc3", 0, &PROCEDURES_3),
+            RpcVersion::V4 => Self::of_server_line(counters, "proc4ops", FIRST_OPERATION_4, &OPERATIONS_4),
+        }
+    }
+
+    /// The same of calls: of version 4, not the operations within them.
+    ///
+    /// # Errors
+    /// The text is not as expected.
+    pub fn of_server_calls(counters: &str, version: RpcVersion) -> Result<Self, RpcError> {
+        match version {
+            RpcVersion::V3 => Self::of_server(counters, version),
+            RpcVersion::V4 => Self::of_server_line(counters, "proc4", 0, &PROCEDURES_4),
+        }
+    }
+
+    fn of_server_line(
+        counters: &str,
+        line: &'static str,
+        first: usize,
+        names: &[&str],
+    ) -> Result<Self, RpcError> {
         let mut words = counters
             .lines()
             .map(str::split_whitespace)
@@ -424,6 +446,9 @@ device tmpfs mounted on /tmp with fstype tmpfs
         };
         assert_eq!(counted(RpcVersion::V3), ["COMMIT 3", "GETATTR 2", "NULL 1", "WRITE 7"]);
         assert_eq!(counted(RpcVersion::V4), ["ACCESS 4", "COMMIT 5", "GETATTR 6"]);
+        let calls = RpcCounts::of_server_calls(counters, RpcVersion::V4).unwrap();
+        assert_eq!((calls.calls_of("COMPOUND"), calls.calls_of("NULL"), calls.calls()), (30, 1, 31));
+        assert_eq!(RpcCounts::of_server_calls(counters, RpcVersion::V3).unwrap().calls_of("WRITE"), 7);
         let none = RpcCounts::of_server("rc 0 0 0\n", RpcVersion::V3).unwrap_err();
         assert_eq!(none.to_string(), "the counters of the NFS server lack a line `proc3`");
         assert!(RpcCounts::of_server("proc3 22 x", RpcVersion::V3).is_err());

@@ -8,6 +8,7 @@
 pub mod blkparse;
 pub mod blktrace;
 mod by_completion;
+pub mod calls;
 pub mod csv;
 pub mod fio;
 mod input;

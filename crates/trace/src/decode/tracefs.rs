@@ -181,14 +181,14 @@ pub fn parse_line(line: &str) -> Line {
 }
 
 /// `# entries-in-buffer/entries-written: 140/250   #P:4`: the head of a `trace` file.
-fn overwritten(comment: &str) -> Option<u64> {
+pub(super) fn overwritten(comment: &str) -> Option<u64> {
     let counts = comment.trim_start().strip_prefix("entries-in-buffer/entries-written:")?;
     let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
     Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?))
 }
 
 /// `CPU:0 [LOST 123 EVENTS]`.
-fn lost(line: &str) -> Option<u64> {
+pub(super) fn lost(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("CPU:")?;
     let (_, rest) = rest.split_once("[LOST ")?;
     rest.split_whitespace().next()?.parse().ok()
@@ -205,7 +205,7 @@ fn thread_name(line: &str) -> Option<&str> {
 }
 
 /// Thread, CPU and time before the event's name.
-fn context(head: &str) -> Option<(u32, u32, u64)> {
+pub(super) fn context(head: &str) -> Option<(u32, u32, u64)> {
     let (rest, time) = head.trim_end().rsplit_once(char::is_whitespace)?;
     let time_ns = rwbs::time_ns(time)?;
     // The thread's name may hold anything, so the CPU is looked for from the right.

@@ -1,0 +1,109 @@
+use std::io::Cursor;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn client(xid: u32, procedure: &str, [queue_ns, response_ns, whole_ns]: [u64; 3]) -> ClientCall {
+    let procedure = procedure.to_owned();
+    ClientCall { xid, client: 3, procedure, over_ns: 0, queue_ns, response_ns, whole_ns }
+}
+
+fn server(xid: u32, procedure: &str, service_ns: u64) -> ServerCall {
+    ServerCall { xid, procedure: procedure.to_owned(), replied_ns: 0, service_ns }
+}
+
+fn write(xid: u32, bytes: u32) -> Access {
+    Access { xid, kind: CallKind::Write, file: 9, offset: 0, bytes, began_ns: 0 }
+}
+
+#[test]
+fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
+    let here = TracedCalls { client: vec![client(1, "WRITE", [10, 700, 730])], ..TracedCalls::default() };
+    let there = TracedCalls {
+        server: vec![server(1, "WRITE", 300)],
+        accesses: vec![write(1, 4096)],
+        ..TracedCalls::default()
+    };
+    let joined = join(&here, &there);
+    let call = &joined.calls[0];
+    assert_eq!((call.wire_ns(), call.after_ns(), call.replies), (Some(400), 20, 1));
+    let metrics = CallMetrics::of(&joined, 0, 0);
+    let write = &metrics.procedures["WRITE"];
+    assert_eq!((write.calls, write.written_bytes, write.read_bytes), (1, 4096, 0));
+    let p50 = |times: &Option<LatencyHistogram>| times.as_ref().unwrap().quantile_ns(0.5).unwrap();
+    assert_eq!([&write.queue, &write.wire, &write.server, &write.after].map(p50), [10, 400, 300, 20]);
+    let kept = serde_json::to_string(&metrics).unwrap();
+    assert_eq!(serde_json::from_str::<CallMetrics>(&kept).unwrap(), metrics);
+}
+
+#[test]
+fn what_one_end_does_not_have_and_what_came_twice_is_counted() {
+    let times = [0, 50, 50];
+    let calls = [1, 2, 3, 4].map(|xid| client(xid, "READ", times));
+    let here = TracedCalls { client: calls.to_vec(), retransmissions: 1, ..TracedCalls::default() };
+    // Number 2 came twice, 3 is missing, nobody called 9, and 5 came when the client no longer recorded.
+    let there = TracedCalls {
+        server: [1, 2, 2, 9, 4, 5].map(|xid| server(xid, "COMPOUND", 20)).to_vec(),
+        ..TracedCalls::default()
+    };
+    let joined = join(&here, &there);
+    assert_eq!(joined.outside, 1);
+    let metrics = CallMetrics::of(&joined, here.retransmissions, 0);
+    assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled, metrics.retransmissions), (1, 1, 1, 1));
+    assert_eq!(metrics.procedures["READ"].server.as_ref().unwrap().count(), 3);
+    // A number that was given again is another call.
+    let again = TracedCalls { client: vec![client(7, "READ", times); 2], ..TracedCalls::default() };
+    let there = TracedCalls { server: vec![server(7, "READ", 1); 2], ..TracedCalls::default() };
+    let metrics = CallMetrics::of(&join(&again, &there), 0, 0);
+    assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled), (0, 0, 0));
+}
+
+#[test]
+fn traced_calls_are_held_against_counted_ones_procedure_by_procedure() {
+    let calls = ["WRITE", "WRITE", "COMMIT", "LOOKUP"].map(|procedure| client(1, procedure, [0; 3]));
+    let traced = TracedCalls { client: calls.to_vec(), ..TracedCalls::default() };
+    let counted = |counts: serde_json::Value| serde_json::from_value::<RpcCounts>(counts).unwrap();
+    let equal = serde_json::json!({"WRITE": {"calls": 2}, "COMMIT": {"calls": 1}, "LOOKUP": {"calls": 1}});
+    let counts = traced.counts(CallEnd::Client);
+    assert_eq!(differences(&counts, &counted(equal)), []);
+    let other = serde_json::json!({"WRITE": {"calls": 3}, "COMMIT": {"calls": 1}, "READ": {"calls": 1}});
+    let found = differences(&counts, &counted(other));
+    let difference = |procedure: &str, traced, counted| CountDifference {
+        procedure: procedure.to_owned(),
+        traced,
+        counted,
+    };
+    assert_eq!(found, [difference("LOOKUP", 1, 0), difference("READ", 0, 1), difference("WRITE", 2, 3)]);
+}
+
+#[test]
+fn a_client_that_only_keeps_the_state_of_version_4_is_no_mount_s() {
+    let line = |client: u32, procedure: &str| {
+        format!(
+            " kworker/u2:1-17 [000] ..... 12.345678: rpc_stats_latency: task:0000002a@{client:08x} xid=0x5c1f0e17 \
+             nfsv4 {procedure} backlog=9 rtt=812 execute=830\n"
+        )
+    };
+    let text = [line(1, "SEQUENCE"), line(2, "SEQUENCE"), line(2, "WRITE")].concat();
+    let traced = TracedCalls::read(Cursor::new(text), Path::new("trace.txt")).unwrap();
+    assert_eq!(traced.counts(CallEnd::Client), BTreeMap::from([("SEQUENCE", 1), ("WRITE", 1)]));
+}
+
+proptest! {
+    #[test]
+    fn each_call_of_an_end_is_in_one_place(ours in prop::collection::vec(0_u32..20, 0..60), theirs in prop::collection::vec(0_u32..20, 0..60)) {
+        let calls = ours.iter().map(|xid| client(*xid, "READ", [1, 2, 3]));
+        let here = TracedCalls { client: calls.collect(), ..TracedCalls::default() };
+        let there = TracedCalls {
+            server: theirs.iter().map(|xid| server(*xid, "READ", 1)).collect(),
+            ..TracedCalls::default()
+        };
+        let joined = join(&here, &there);
+        let metrics = CallMetrics::of(&joined, 0, 0);
+        let (ours, theirs) = (ours.len() as u64, theirs.len() as u64);
+        prop_assert_eq!(metrics.sum(|times| times.calls), ours);
+        prop_assert_eq!(ours - metrics.unserved + metrics.repeated + metrics.uncalled + joined.outside, theirs);
+        prop_assert!(joined.calls.iter().all(|call| call.server.is_none_or(|server| server.xid == call.client.xid)));
+    }
+}
