@@ -53,12 +53,14 @@ const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-shar
      requests-per-s = 792.0\nbytes-per-s = 8.5e6\nresponse-ms = 12.0\n[processor]\nuser = 0.7\nsystem = 0.3\n";
 
 /// Output of programs, and what else machines tell.
-const ANSWERS: [(&str, &str, &[u8]); 10] = [
+const ANSWERS: [(&str, &str, &[u8]); 12] = [
     ("fio", "mixed", include_bytes!("../../crates/workload/tests/data/fio-mixed-two-jobs.json")),
     ("fio-paced", "paced", include_bytes!("../../crates/workload/tests/data/fio-rand-read-paced.json")),
     ("postmark", "xs", include_bytes!("../../crates/workload/tests/data/postmark-xs.txt")),
     ("bonnie", "all", include_bytes!("../../crates/workload/tests/data/bonnie-all.csv")),
     ("dbench", "two", include_bytes!("../../crates/workload/tests/data/dbench-two-clients.txt")),
+    ("calls", "client", b"  nfsd-411     [000] .....    12.345678: rpc_stats_latency: task:0000002a@00000003 xid=0x5c1f0e17 nfsv3 WRITE backlog=9 rtt=812 execute=830\n"),
+    ("calls", "server", b"  nfsd-411     [000] .....    12.345678: nfsd_write_start: xid=0x5c1f0e17 fh_hash=0x8be4f91c offset=1048576 len=262144\n  nfsd-411     [000] .....    12.345678: svc_stats_latency: xid=0x5c1f0e17 server=10.78.1.1:2049 client=10.78.1.2:790 proc=WRITE execute-us=344\n"),
     ("extents", "filefrag", b"File size of m/i is 20971520 (5120 blocks of 4096 bytes)\n   0:        0..    1023:         24..      1047:   1024:            \n   1:     2560..    2815:       1304..      1559:    256:       2584: last\n"),
     ("extents", "xfs-bmap", b"m/i:\n   0: [0..8191]:       192..8383         0 (192..8383)       8192 000000\n   1: [8192..20479]:   hole                                 12288\n"),
     ("extents", "qemu-img", br#"[{"start":0,"length":65536,"depth":0,"zero":false,"data":true,"offset":327680},{"start":65536,"length":65536,"depth":0,"zero":true,"data":false},[196608,65536,4096]]"#),

@@ -5,7 +5,8 @@ use std::io::Cursor;
 use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
 use nestor_stack::Stack;
-use nestor_trace::RequestReader;
+use nestor_trace::calls::join;
+use nestor_trace::{CallMetrics, RequestReader, TracedCalls};
 use nestor_trace::decode::blkparse::BlkparseReader;
 use nestor_trace::decode::blktrace::{FileReader, MergedReader};
 use nestor_trace::decode::csv::{CsvForm, CsvReader};
@@ -27,6 +28,7 @@ const TARGETS: &[(&str, Target)] = &[
         events(&mut MergedReader::new(halves(data).map(|half| FileReader::new(half, "fuzz")).into()))
     }),
     ("tracefs", |data| events(&mut TextReader::new(data, "fuzz"))),
+    ("calls", calls),
     ("blkparse", |data| events(&mut BlkparseReader::new(data, "fuzz"))),
     ("simpletrace", |data| qemu(&mut SimpletraceReader::new(data, "fuzz", Signatures::of_storage()))),
     ("qemu-log", |data| qemu(&mut LogReader::new(data, "fuzz", Signatures::of_storage()))),
@@ -142,6 +144,14 @@ fn text(data: &[u8], target: impl Fn(&str)) {
     if let Ok(text) = std::str::from_utf8(data) {
         target(text);
     }
+}
+
+/// One input is what a client recorded and what its server did.
+fn calls(data: &[u8]) {
+    let [Ok(client), Ok(server)] = halves(data).map(|half| TracedCalls::read(half, "fuzz".as_ref())) else {
+        return;
+    };
+    drop(CallMetrics::of(&join(&client, &server), client.retransmissions, server.lost_events));
 }
 
 fn stack(text: &str) {

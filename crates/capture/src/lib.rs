@@ -1,11 +1,13 @@
-//! Recording the block events of a device on the machine where this runs.
+//! Recording the block events of a device, or the calls of a network file system, on the machine where this runs.
 //!
 //! Two ways: `blktrace`, which reads the kernel's relay files, and tracefs, which some kernels still offer where
 //! they lock those (`lockdown=confidentiality`). Both times are `CLOCK_MONOTONIC`, so recordings of one machine share
 //! a clock whatever they were made with.
 
+mod calls;
 mod device;
 mod files;
+mod instance;
 mod mounts;
 mod output;
 mod qemu_events;
@@ -24,10 +26,12 @@ use nestor_stop::StopHandle;
 use nestor_trace::recording::{Moment, RecordSummary, SUMMARY_FILE};
 use nestor_trace::{TraceError, TracePoint};
 
+pub use calls::{CallOptions, record_calls};
 use device::BlockDevice;
+pub use files::{COUNTERS, TRACEFS_TEXT};
+pub use instance::remove_stale_instances;
 pub use qemu_events::{HypervisorOptions, record_hypervisor};
 pub use remove::remove_recording;
-pub use tracefs::remove_stale_instances;
 
 /// Name of the file that appears in the output directory when events are being recorded.
 pub const READY_FILE: &str = "ready";

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::READY_FILE;
-use super::files::{BLKTRACE_LOG, QEMU_LOG, TRACEFS_TEXT};
+use super::files::{BLKTRACE_LOG, COUNTERS, QEMU_LOG, TRACEFS_TEXT};
 use super::remove::{self, Owned};
 use nestor_trace::TraceError;
 use nestor_trace::recording::SUMMARY_FILE;
@@ -88,7 +88,7 @@ fn names_in(directory: &Path) -> Result<Vec<OsString>, TraceError> {
 /// Whether some way of recording makes a file of that name.
 fn is_of_a_recording(name: &OsString) -> bool {
     let fixed = [READY_FILE, SUMMARY_FILE, BLKTRACE_LOG, TRACEFS_TEXT, QEMU_LOG];
-    fixed.iter().any(|fixed| name == fixed) || remove::is_relay_file(name)
+    fixed.iter().chain(&COUNTERS).any(|fixed| name == *fixed) || remove::is_relay_file(name)
 }
 
 #[cfg(test)]

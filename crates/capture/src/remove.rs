@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
 
-use super::files::{BLKTRACE_LOG, QEMU_LOG, TRACEFS_TEXT};
+use super::files::{BLKTRACE_LOG, COUNTERS, QEMU_LOG, TRACEFS_TEXT};
 use super::{READY_FILE, relay};
 use nestor_trace::TraceError;
 use nestor_trace::TracePoint;
@@ -95,6 +95,7 @@ fn is_made_by(method: TracePoint, name: &OsStr) -> bool {
         TracePoint::Blktrace => is_relay_file(name),
         TracePoint::Tracefs => name == TRACEFS_TEXT,
         TracePoint::Hypervisor => name == QEMU_LOG,
+        TracePoint::Calls => name == TRACEFS_TEXT || COUNTERS.iter().any(|counters| name == *counters),
         TracePoint::Application | TracePoint::DiskLog | TracePoint::LinkLog => false,
     }
 }

@@ -1,6 +1,7 @@
 //! What went over a network while a workload ran.
 
 use nestor_link::Sent;
+use nestor_trace::CallMetrics;
 use nestor_trace::rpc::{MountUse, RpcCounts};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ pub struct NetworkRecord {
     /// What programs of the client asked for; absent where it was not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<MountUse>,
+    /// The calls one by one, where they were recorded at both ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Box<CallMetrics>>,
     /// What the client's machine has sent; the link's own count.
     pub to_server: Sent,
     /// What the server's machine has sent.

@@ -241,7 +241,9 @@ fn levels(measured: &Measured) -> Vec<Level> {
         let place = match metrics.trace_point {
             TracePoint::DiskLog => LevelPlace::Disk,
             TracePoint::Blktrace | TracePoint::Tracefs => LevelPlace::of_machine(&layer.machine),
-            TracePoint::Application | TracePoint::Hypervisor | TracePoint::LinkLog => continue,
+            TracePoint::Application | TracePoint::Hypervisor | TracePoint::LinkLog | TracePoint::Calls => {
+                continue;
+            }
         };
         if levels.iter().all(|level| level.place != place) {
             levels.push(Level::of(place, metrics));

@@ -14,11 +14,12 @@ use nestor_machine::{Command, Machine};
 use nestor_stack::{LayerDefinition, LayerIndex, LayerRole, Offer};
 use nestor_trace::application::ApplicationSummary;
 use nestor_trace::hypervisor::HypervisorMetrics;
-use nestor_trace::{DiskLogRequests, LayerMetrics, LinkMetrics};
+use nestor_trace::{CallMetrics, DiskLogRequests, LayerMetrics, LinkMetrics};
 use nestor_workload::OperationLog;
 use serde::de::DeserializeOwned;
 
 use super::CellError;
+use super::calls::{RecordedCalls, join_calls};
 use super::frames::condense_links;
 use super::names::PointName;
 use super::observe::{Recorded, for_each};
@@ -40,6 +41,8 @@ pub(super) struct Condensed {
     pub images: Vec<ImageRecord>,
     /// Of the links whose frames were logged, by the layer.
     pub links: BTreeMap<LayerIndex, LinkMetrics>,
+    /// Of the network file systems whose calls were recorded, by their positions in the stack.
+    pub calls: BTreeMap<usize, CallMetrics>,
     /// Files of requests, on this machine.
     pub requests: RequestFiles,
     /// Bytes of each class of operations in each second, where every operation was recorded.
@@ -92,6 +95,7 @@ pub(super) fn condense(
         Some(_) => layouts(built, &mut condensed.remarks),
         None => BTreeMap::new(),
     };
+    let mut calls = BTreeMap::new();
     let results =
         for_each(built.time, &recorded.recorders, |recorder| one(built, recorder, &layouts, directory));
     for (recorder, result) in recorded.recorders.iter().zip(results) {
@@ -105,9 +109,13 @@ pub(super) fn condense(
                 let mut files = files.into_iter();
                 condensed.requests.virtual_disks.extend(files.next().map(|f| (layer, (f, files.next()))));
             }
+            (Subject::Calls(layer, end), (Numbers::Calls(of_end), _)) => {
+                calls.insert((layer, end), of_end);
+            }
             _ => {}
         }
     }
+    condensed.calls = join_calls(built, &calls, &mut condensed.remarks);
     if let Some(log) = &recorded.disk_log {
         let argv = ["{nestor}", "trace", "summarize", "--json", "--disk-log", &log.path];
         let summary: LayerMetrics = answer(lab.ground(), &argv)?;
@@ -130,6 +138,8 @@ pub(super) fn condense(
 enum Numbers {
     Block(Box<LayerMetrics>),
     Hypervisor(Box<HypervisorMetrics>),
+    /// They come when both ends are joined.
+    Calls(RecordedCalls),
 }
 
 /// The layout of each file system of the stack, as a file in its machine, by its layer. If one cannot be read, its requests have
@@ -204,6 +214,10 @@ fn one(
                 }
             }
             Numbers::Hypervisor(Box::new(answer(&recorder.machine, &argv)?))
+        }
+        Subject::Calls(layer, end) => {
+            let directory = directory.ok_or_else(missing)?;
+            Numbers::Calls(RecordedCalls::fetch(recorder, (layer, end), directory)?)
         }
     };
     let mut fetched = Vec::new();

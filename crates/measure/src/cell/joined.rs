@@ -12,7 +12,7 @@ use nestor_correlate::{
 use nestor_lab::{BlockPoint, BuiltStack, Lab};
 use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{LayerDefinition, LayerIndex, MachineName};
-use nestor_trace::{RequestHeader, RequestReader};
+use nestor_trace::{CallMetrics, RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
 
 use super::condense::{Condensed, condense};
@@ -32,6 +32,8 @@ pub(super) struct Joined {
     pub cpu_busy: Vec<(MachineName, f64)>,
     pub images: Vec<ImageRecord>,
     pub correlation: Option<Correlation>,
+    /// Of the network file systems whose calls were recorded, by their positions in the stack.
+    pub calls: BTreeMap<usize, CallMetrics>,
     pub remarks: Vec<String>,
     /// Bytes of each class of operations in each second, where every operation was recorded.
     pub bytes_by_second: BTreeMap<String, Vec<u64>>,
@@ -89,6 +91,7 @@ pub(super) fn condense_and_join(
     Ok(Joined {
         correlation: join(&recording, truth.as_ref(), &mut remarks),
         layers: condensed.layers(built),
+        calls: condensed.calls,
         cpu_busy: recorded.cpu_busy.clone(),
         images: condensed.images,
         remarks,

@@ -1,6 +1,7 @@
 //! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
 
 mod asleep;
+mod calls;
 mod clocks;
 mod condense;
 mod environment;
@@ -310,7 +311,7 @@ fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<()
     Ok(())
 }
 
-fn assemble(load: LoadResult, mut joined: joined::Joined, recorded: observe::Recorded) -> Measured {
+fn assemble(load: LoadResult, mut joined: joined::Joined, mut recorded: observe::Recorded) -> Measured {
     let path_length = match recorded.path_length {
         Some(Err(why_not)) => {
             joined.remarks.push(format!("instructions are not counted: {why_not}"));
@@ -320,6 +321,9 @@ fn assemble(load: LoadResult, mut joined: joined::Joined, recorded: observe::Rec
         None => None,
     };
     joined.remarks.extend(recorded.networks.remarks);
+    for network in &mut recorded.networks.records {
+        network.calls = joined.calls.remove(&network.position).map(Box::new);
+    }
     let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
     Measured {
         load,

@@ -176,6 +176,7 @@ impl Watched {
             client,
             server,
             mount,
+            calls: None,
             to_server: to_server.clone(),
             to_client: to_client.clone(),
         })
@@ -191,6 +192,14 @@ fn called_bytes(records: &[NetworkRecord]) -> [u64; 2] {
     })
 }
 
+/// The version of a network file system; `None` of another layer.
+pub(super) fn version_of(layer: &Layer) -> Option<RpcVersion> {
+    Some(match layer.network_file_system()?.version {
+        NfsVersion::V3 => RpcVersion::V3,
+        NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
+    })
+}
+
 fn is_link(layer: &Layer) -> bool {
     matches!(layer.definition(), LayerDefinition::Link)
 }
@@ -199,11 +208,7 @@ impl Counting {
     /// Of a file system that is a network's; `None` of a local one.
     fn of(built: &BuiltStack, mounted: &BuiltFileSystem) -> Option<Self> {
         let stack = &built.stack;
-        let options = stack.layer(mounted.layer).network_file_system()?;
-        let version = match options.version {
-            NfsVersion::V3 => RpcVersion::V3,
-            NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
-        };
+        let version = version_of(stack.layer(mounted.layer))?;
         let calls = Calls { version, mount_point: mounted.mount_point.clone() };
         Self::over(built, mounted.layer, Some(calls))
     }

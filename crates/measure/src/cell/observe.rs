@@ -10,6 +10,7 @@ use nestor_stack::{HostTime, MachineName, Relation};
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
 use super::CellError;
+use super::calls::CallPoint;
 use super::clocks::ClockWatch;
 use super::network::{NetworkWatch, Networks};
 use super::processors::{MarkedWindow, ProcessorWatch};
@@ -175,6 +176,9 @@ fn start_recorders(
     if trace == TraceMode::Full {
         for disk in &built.virtual_disks {
             recorders.push(Recorder::of_virtual_disk(built, disk)?);
+        }
+        for point in CallPoint::all_of(built) {
+            recorders.push(Recorder::of_calls(built, point)?);
         }
     }
     recorders.iter().try_for_each(Recorder::wait_until_ready)

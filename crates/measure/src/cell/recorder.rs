@@ -10,7 +10,9 @@ use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
 use nestor_machine::{Command, Machine, ReadySign, hypervisor};
 use nestor_stack::{LayerIndex, MachineIndex};
 use nestor_text::units::bytes;
+use nestor_trace::CallEnd;
 
+use super::calls::CallPoint;
 use super::{CellError, kernel_log};
 
 /// What is recorded.
@@ -20,6 +22,8 @@ pub(super) enum Subject {
     Point(LayerIndex),
     /// The requests of the hypervisor that is this layer.
     VirtualDisk(LayerIndex),
+    /// The calls of the network file system that is this layer, at an end.
+    Calls(LayerIndex, CallEnd),
 }
 
 /// A recorder that runs, or has run.
@@ -57,6 +61,15 @@ impl Recorder {
         Self::start(built, Subject::VirtualDisk(disk.layer), disk.machine, &arguments)
     }
 
+    /// Starts the recorder of an end of the calls of a network file system.
+    pub fn of_calls(built: &BuiltStack, point: CallPoint) -> Result<Self, CellError> {
+        let end = match point.end {
+            CallEnd::Client => "client",
+            CallEnd::Server => "server",
+        };
+        Self::start(built, Subject::Calls(point.layer, point.end), point.machine, &["calls", "--end", end])
+    }
+
     fn start(
         built: &BuiltStack,
         subject: Subject,
@@ -67,6 +80,7 @@ impl Recorder {
         let name = match subject {
             Subject::Point(layer) => format!("trace-{}", layer.position()),
             Subject::VirtualDisk(layer) => format!("trace-vm-{}", layer.position()),
+            Subject::Calls(layer, _) => format!("trace-calls-{}", layer.position()),
         };
         let directory = format!("{}/{name}", place.facts.work_directory);
         place.machine.make_directory(&directory)?;

@@ -6,7 +6,7 @@ use nestor_link::Sent;
 use nestor_results::record::LayerRecord;
 use nestor_results::{NetworkRecord, Outcome};
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{FrameMetrics, LinkMetrics};
+use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
 
 /// Calls of a client and of a server, and the link's counts.
 fn network() -> NetworkRecord {
@@ -68,13 +68,48 @@ fn a_record_keeps_what_went_over_networks() {
     assert_eq!(serde_json::from_value::<NetworkRecord>(kept).unwrap(), network());
 }
 
+fn times(times: &[u64]) -> Option<LatencyHistogram> {
+    let mut histogram = LatencyHistogram::default();
+    times.iter().for_each(|ns| histogram.record_ns(*ns));
+    Some(histogram)
+}
+
+#[test]
+fn recorded_calls_are_a_row_of_the_layers_and_their_time_is_divided() {
+    let mut records = runs(0, 1, 1);
+    let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
+    let write = CallTimes {
+        calls: 3,
+        written_bytes: 3 << 20,
+        queue: times(&[1000, 1000, 4000]),
+        response: times(&[500_000, 500_000, 800_000]),
+        wire: times(&[200_000; 3]),
+        server: times(&[300_000, 300_000, 600_000]),
+        after: times(&[2000; 3]),
+        ..CallTimes::default()
+    };
+    let commit = CallTimes { calls: 1, response: times(&[9_000_000]), ..CallTimes::default() };
+    let procedures = [("WRITE".to_owned(), write), ("COMMIT".to_owned(), commit)].into();
+    let calls = CallMetrics { procedures, dropped_events: 5, ..CallMetrics::default() };
+    measured.layers.insert(1, layer("nfs:vers=3", "network file system", "client", None));
+    measured.networks.push(NetworkRecord { calls: Some(Box::new(calls)), ..network() });
+    let stored = stored(records);
+    let view = RunView::of(&borrowed(&stored)).unwrap();
+    let row = &view.layers[1];
+    assert_eq!((row.layer.as_str(), row.trace_point, row.requests), ("nfs:vers=3", Some("calls"), Some(4)));
+    assert_eq!(
+        (row.read_bytes, row.write_bytes, row.flushes, row.dropped_events),
+        (Some(0), Some(3 << 20), 1, 5)
+    );
+    assert!(row.times_above.is_some() && row.queue.is_some());
+    assert!(row.service.unwrap().p99_ns > 8_900_000);
+    let text = run_text(&view, Style::plain());
+    let from = text.find("  time of calls of").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @"");
+}
+
 /// The numbers of a link's log.
 fn frames() -> LinkMetrics {
-    let times = |times: &[u64]| {
-        let mut histogram = LatencyHistogram::default();
-        times.iter().for_each(|ns| histogram.record_ns(*ns));
-        Some(histogram)
-    };
     LinkMetrics {
         to_server: FrameMetrics {
             sent: Sent { frames: 9100, bytes: 5_000_000, lost: 3, refused: 0 },

@@ -5,7 +5,7 @@ use nestor_text::{Align, Table};
 
 use crate::style::Style;
 use crate::units;
-use crate::view::{LinkView, NetworkView};
+use crate::view::{CallTimesRow, LinkView, NetworkView};
 
 /// The calls of a network file system by procedure, and what the link counted.
 pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> {
@@ -34,7 +34,62 @@ pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> 
     let mut lines = vec![String::new()];
     lines.extend(table.lines());
     lines.extend(style.wrapped("  ", 4, &network.link_words()));
+    lines.extend(times_table(network, style));
     lines
+}
+
+/// How the time of calls divides, where they were recorded.
+fn times_table(network: &NetworkView, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    if network.times.is_empty() {
+        return Vec::new();
+    }
+    let mut columns = vec![Left];
+    columns.extend([Right; 9]);
+    let mut table = Table::new(&columns);
+    let heading = format!("time of calls of {}", network.layer);
+    table.row(&[
+        &heading,
+        "calls",
+        "read",
+        "written",
+        "queue",
+        "wire",
+        "server",
+        "after",
+        "response p50",
+        "p99",
+    ]);
+    for row in &network.times {
+        table.row(&times_row(row).each_ref().map(String::as_str));
+    }
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines());
+    if network.dropped_events > 0 {
+        let missing = units::count(network.dropped_events);
+        let words = format!("{missing} events of calls are missing: all counts are lower bounds");
+        lines.extend(style.wrapped("  ", 4, &words));
+    }
+    lines
+}
+
+/// The parts of a call's time are means, which add up.
+fn times_row(row: &CallTimesRow) -> [String; 10] {
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::duration_ns);
+    let mean = |times: &Option<LatencySummary>| time(times.as_ref().map(|times| times.mean_ns));
+    let response = row.response.as_ref();
+    [
+        row.procedure.clone().unwrap_or_else(|| "all".to_owned()),
+        units::count(row.calls),
+        units::bytes(row.read_bytes),
+        units::bytes(row.written_bytes),
+        mean(&row.queue),
+        mean(&row.wire),
+        mean(&row.server),
+        mean(&row.after),
+        time(response.map(|times| times.p50_ns as f64)),
+        time(response.map(|times| times.p99_ns as f64)),
+    ]
 }
 
 /// What became of the frames of a link, by direction.

@@ -7,7 +7,8 @@ use nestor_results::{LayerRecord, Measured};
 use nestor_stack::{Layer, LayerDefinition, LayerRole, MachineName};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::metrics::{MemberWork, SeekMetrics, Timeline};
-use nestor_trace::{FrameMetrics, LayerMetrics, LinkMetrics, TracePoint};
+use nestor_trace::rpc::CallKind;
+use nestor_trace::{CallMetrics, FrameMetrics, LayerMetrics, LinkMetrics, TracePoint};
 use nestor_workload::Direction;
 use serde::Serialize;
 
@@ -135,8 +136,12 @@ impl LayerRow {
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
-        for layer in measured.layers.iter().filter(|l| !l.is_application()) {
-            let mut row = Self::below(layer);
+        let below = measured.layers.iter().filter(|l| !l.is_application());
+        for (position, layer) in below.enumerate() {
+            let mut row = match calls_of(measured, position) {
+                Some(calls) => Self::of_layer(layer).with_calls(calls),
+                None => Self::below(layer),
+            };
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
             if let Some(unseen) =
                 rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none())
@@ -196,14 +201,19 @@ impl LayerRow {
         }
     }
 
-    fn below(layer: &LayerRecord) -> Self {
-        let row = Self {
+    /// The row of a layer of which nothing is known yet.
+    fn of_layer(layer: &LayerRecord) -> Self {
+        Self {
             layer: layer.layer.clone(),
             short_name: short_layer(&layer.layer),
             role: RowRole::Layer(layer.role.clone()),
             machine: layer.machine.clone(),
             ..Self::default()
-        };
+        }
+    }
+
+    fn below(layer: &LayerRecord) -> Self {
+        let row = Self::of_layer(layer);
         if let Some(frames) = &layer.frames {
             return row.with_frames(frames);
         }
@@ -260,6 +270,31 @@ impl LayerRow {
             service: times(|way| way.wire.as_ref()),
             dropped_events: link.dropped,
             remarks: link.remarks.clone(),
+            ..self
+        }
+    }
+
+    /// The row of a network file system: a call is a request, which the client queues and the network and the server serve.
+    fn with_calls(self, calls: &CallMetrics) -> Self {
+        let summary = |times: Option<LatencyHistogram>| times.and_then(|times| times.summary());
+        let of_kind = |kind| {
+            let procedures = calls.procedures.iter();
+            procedures.filter(|(name, _)| CallKind::of(name) == kind).map(|(_, times)| times.calls).sum()
+        };
+        let number = Some(calls.sum(|times| times.calls));
+        let (read, written) = (calls.sum(|times| times.read_bytes), calls.sum(|times| times.written_bytes));
+        Self {
+            trace_point: Some(trace_point_words(TracePoint::Calls)),
+            requests: number,
+            issued: number,
+            bytes: Some(read + written),
+            read_bytes: Some(read),
+            write_bytes: Some(written),
+            // What was written before has to be durable.
+            flushes: of_kind(CallKind::Commit),
+            queue: summary(calls.times(|times| times.queue.as_ref())),
+            service: summary(calls.times(|times| times.response.as_ref())),
+            dropped_events: calls.dropped_events,
             ..self
         }
     }
@@ -337,6 +372,12 @@ pub(super) fn short_layer(recorded: &str) -> String {
     }
 }
 
+/// The recorded calls of the layer at a position of the stack, if it is a network file system that made any.
+fn calls_of(measured: &Measured, position: usize) -> Option<&CallMetrics> {
+    let network = measured.networks.iter().find(|network| network.position == position)?;
+    network.calls.as_deref().filter(|calls| !calls.procedures.is_empty())
+}
+
 fn times(bytes: u64, above: u64) -> Option<f64> {
     (above > 0).then(|| bytes as f64 / above as f64)
 }
@@ -349,6 +390,7 @@ fn trace_point_words(point: TracePoint) -> &'static str {
         TracePoint::Hypervisor => "hypervisor",
         TracePoint::DiskLog => "disk log",
         TracePoint::LinkLog => "frame log",
+        TracePoint::Calls => "calls",
     }
 }
 

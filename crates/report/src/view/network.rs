@@ -4,7 +4,7 @@ use nestor_link::Sent;
 use nestor_results::{Measured, NetworkRecord};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_text::units;
-use nestor_trace::{FrameMetrics, LinkMetrics};
+use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
 use serde::Serialize;
 
 /// A network file system or network disk, and its link.
@@ -19,6 +19,11 @@ pub struct NetworkView {
     /// The client's calls for one operation of the application; `None` without calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_per_operation: Option<f64>,
+    /// How the time of calls divides, in the order of [`Self::procedures`]; nothing where they were only counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<CallTimesRow>,
+    /// Events of calls that the recorders lost.
+    pub dropped_events: u64,
     /// What the link carried to the server.
     pub to_server: Sent,
     /// What it carried to the client.
@@ -43,6 +48,62 @@ pub struct ProcedureRow {
     pub received_bytes: u64,
     /// Mean time from a call to its reply, in milliseconds.
     pub response_ms: f64,
+}
+
+/// How the time of the calls of a procedure divides, as both ends recorded them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallTimesRow {
+    /// Its name; `None` of all procedures together.
+    pub procedure: Option<String>,
+    /// Calls of the client.
+    pub calls: u64,
+    /// Bytes of contents of files that they read.
+    pub read_bytes: u64,
+    /// The same of those that they wrote.
+    pub written_bytes: u64,
+    /// At the client, until a call is sent.
+    pub queue: Option<LatencySummary>,
+    /// From then until its reply is there.
+    pub response: Option<LatencySummary>,
+    /// Of that, the way there and back.
+    pub wire: Option<LatencySummary>,
+    /// Of that, at the server.
+    pub server: Option<LatencySummary>,
+    /// At the client, from the reply until it is done.
+    pub after: Option<LatencySummary>,
+}
+
+impl CallTimesRow {
+    /// Of each procedure, the most frequent first, and of all together if there are several.
+    fn all_of(calls: &CallMetrics) -> Vec<Self> {
+        let rows = calls.procedures.iter().map(|(name, times)| Self::of(Some(name), &[times]));
+        let mut rows: Vec<Self> = rows.collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.calls));
+        if rows.len() > 1 {
+            rows.push(Self::of(None, &calls.procedures.values().collect::<Vec<_>>()));
+        }
+        rows
+    }
+
+    fn of(procedure: Option<&str>, all: &[&CallTimes]) -> Self {
+        let sum = |number: fn(&CallTimes) -> u64| all.iter().map(|times| number(times)).sum();
+        let times = |of: fn(&CallTimes) -> Option<&LatencyHistogram>| {
+            let mut together = LatencyHistogram::default();
+            all.iter().filter_map(|times| of(times)).for_each(|times| together.merge(times));
+            together.summary()
+        };
+        Self {
+            procedure: procedure.map(str::to_owned),
+            calls: sum(|times| times.calls),
+            read_bytes: sum(|times| times.read_bytes),
+            written_bytes: sum(|times| times.written_bytes),
+            queue: times(|times| times.queue.as_ref()),
+            response: times(|times| times.response.as_ref()),
+            wire: times(|times| times.wire.as_ref()),
+            server: times(|times| times.server.as_ref()),
+            after: times(|times| times.after.as_ref()),
+        }
+    }
 }
 
 impl NetworkView {
@@ -74,6 +135,8 @@ impl NetworkView {
             procedures,
             calls,
             calls_per_operation: per_operation(calls).filter(|_| calls > 0),
+            times: network.calls.as_deref().map(CallTimesRow::all_of).unwrap_or_default(),
+            dropped_events: network.calls.as_ref().map_or(0, |calls| calls.dropped_events),
             to_server: network.to_server.clone(),
             to_client: network.to_client.clone(),
         }

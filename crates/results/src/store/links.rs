@@ -1,7 +1,7 @@
 //! What went over networks, in the tables that queries read.
 
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{FrameMetrics, LinkMetrics};
+use nestor_trace::{CallMetrics, FrameMetrics, LinkMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -33,6 +33,9 @@ pub(super) fn insert_networks(
                 ])?;
             }
         }
+        if let Some(calls) = &network.calls {
+            insert_call_times(connection, run, depth, calls)?;
+        }
         for (toward, sent) in [("server", &network.to_server), ("client", &network.to_client)] {
             let [frames, bytes, lost, refused] =
                 [sent.frames, sent.bytes, sent.lost, sent.refused].map(integer);
@@ -40,6 +43,41 @@ pub(super) fn insert_networks(
         }
     }
     Ok(())
+}
+
+/// How the time of calls divides, by procedure.
+fn insert_call_times(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    calls: &CallMetrics,
+) -> rusqlite::Result<()> {
+    for (procedure, times) in &calls.procedures {
+        let mut values = vec![Value::from(run), Value::from(depth), Value::from(procedure.clone())];
+        let counts = [times.calls, times.read_bytes, times.written_bytes];
+        values.extend(counts.map(|count| Value::from(integer(count))));
+        let parts = [&times.queue, &times.response, &times.wire, &times.server, &times.after];
+        values.extend(parts.into_iter().flat_map(|part| summary_values(part.as_ref())));
+        values.push(Value::from(integer(calls.dropped_events)));
+        insert_row(connection, "call_times", values)?;
+    }
+    Ok(())
+}
+
+/// Mean, median and 99th percentile of times, in nanoseconds; NULL without any.
+fn summary_values(times: Option<&LatencyHistogram>) -> [Value; 3] {
+    let summary = times.and_then(LatencyHistogram::summary);
+    [
+        Value::from(summary.map(|s| s.mean_ns)),
+        Value::from(summary.map(|s| integer(s.p50_ns))),
+        Value::from(summary.map(|s| integer(s.p99_ns))),
+    ]
+}
+
+fn insert_row(connection: &Connection, table: &str, values: Vec<Value>) -> rusqlite::Result<()> {
+    let places = vec!["?"; values.len()].join(", ");
+    let statement = format!("INSERT INTO {table} VALUES ({places})");
+    connection.prepare_cached(&statement)?.execute(params_from_iter(values)).map(|_| ())
 }
 
 /// What became of the frames of links, where they were logged.
@@ -50,9 +88,7 @@ pub(super) fn insert_frames(connection: &Connection, run: i64, measured: &Measur
             let mut values =
                 vec![Value::from(run), Value::from(depth as i64), Value::from(toward.to_owned())];
             values.extend(frame_values(link, sent));
-            let places = vec!["?"; values.len()].join(", ");
-            let statement = format!("INSERT INTO frames VALUES ({places})");
-            connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
+            insert_row(connection, "frames", values)?;
         }
     }
     Ok(())
@@ -74,10 +110,7 @@ fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
     values.push(Value::from(way.rate_bits_per_s(link.span_s)));
     values.push(number(way.busy_ns));
     for times in [&way.queue, &way.wire, &way.delivery] {
-        let summary = times.as_ref().and_then(LatencyHistogram::summary);
-        values.push(Value::from(summary.map(|s| s.mean_ns)));
-        values.push(Value::from(summary.map(|s| integer(s.p50_ns))));
-        values.push(Value::from(summary.map(|s| integer(s.p99_ns))));
+        values.extend(summary_values(times.as_ref()));
     }
     values.push(number(link.dropped));
     values

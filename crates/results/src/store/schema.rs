@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 10] = [
+const MIGRATIONS: [(&str, Option<Fill>); 11] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -22,6 +22,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 10] = [
     (VERSION_8, Some(rows::backfill_machines_and_marks)),
     (VERSION_9, None),
     (VERSION_10, None),
+    (VERSION_11, None),
 ];
 
 const VERSION_1: &str = "
@@ -290,6 +291,24 @@ CREATE TABLE frames (               -- from the link's log
     delivery_mean_ns REAL, delivery_p50_ns INTEGER, delivery_p99_ns INTEGER, -- from its arrival until the machine had it
     dropped INTEGER NOT NULL,       -- not in the log, of both directions: all counts are lower bounds
     PRIMARY KEY (run, depth, toward)
+) STRICT, WITHOUT ROWID;
+";
+
+/// How the time of calls of network file systems divides. Of earlier runs, calls were only counted.
+const VERSION_11: &str = "
+CREATE TABLE call_times (           -- from the calls as both ends recorded them
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,         -- of the network file system, as in layers
+    procedure TEXT NOT NULL,        -- as the client calls it: WRITE, GETATTR, ...
+    calls INTEGER NOT NULL,
+    read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, -- contents of files
+    queue_mean_ns REAL, queue_p50_ns INTEGER, queue_p99_ns INTEGER,          -- at the client, until it is sent
+    response_mean_ns REAL, response_p50_ns INTEGER, response_p99_ns INTEGER, -- until its reply is there
+    wire_mean_ns REAL, wire_p50_ns INTEGER, wire_p99_ns INTEGER,             -- of the response, the way there and back
+    server_mean_ns REAL, server_p50_ns INTEGER, server_p99_ns INTEGER,       -- of the response, at the server
+    after_mean_ns REAL, after_p50_ns INTEGER, after_p99_ns INTEGER,          -- from the reply until the client was done
+    dropped INTEGER NOT NULL,       -- events that are missing, of all procedures: all counts are lower bounds
+    PRIMARY KEY (run, depth, procedure)
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -1,7 +1,10 @@
 //! What went over links, in the tables.
 
 use nestor_link::Sent;
-use nestor_trace::{FrameMetrics, LinkMetrics};
+use std::collections::BTreeMap;
+
+use nestor_statistics::LatencyHistogram;
+use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -9,6 +12,27 @@ use super::fixture::*;
 use crate::record::{CellRecord, LayerRecord, Outcome};
 use crate::store::of_version;
 use crate::{NetworkRecord, Store};
+
+/// Calls whose times were recorded.
+fn calls() -> CallMetrics {
+    let times = |ns| {
+        let mut times = LatencyHistogram::default();
+        times.record_many_ns(ns, 4);
+        Some(times)
+    };
+    let write = CallTimes {
+        calls: 4,
+        written_bytes: 16384,
+        server: times(3000),
+        after: None,
+        ..CallTimes::default()
+    };
+    CallMetrics {
+        procedures: BTreeMap::from([("WRITE".to_owned(), write)]),
+        dropped_events: 2,
+        ..CallMetrics::default()
+    }
+}
 
 /// A run over a link that lost and refused some of what it carried.
 fn over_a_link() -> CellRecord {
@@ -33,6 +57,7 @@ fn over_a_link() -> CellRecord {
     measured.networks.push(NetworkRecord {
         layer: "nfs".to_owned(),
         to_server: sent,
+        calls: Some(Box::new(calls())),
         ..NetworkRecord::default()
     });
     run
@@ -69,9 +94,30 @@ fn refused_frames_and_the_numbers_of_a_log_are_in_tables() {
 }
 
 #[test]
+fn the_times_of_calls_are_in_a_table_by_procedure() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("results.sqlite");
+    Store::open(&path).unwrap().insert(&over_a_link()).unwrap();
+    let tables = Connection::open(&path).unwrap();
+    let kept: (i64, String, i64, i64, i64, Option<i64>, i64) = tables
+        .query_row(
+            "SELECT depth, procedure, calls, written_bytes, server_p50_ns, after_p50_ns, dropped FROM call_times",
+            [],
+            |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+            },
+        )
+        .unwrap();
+    assert!((kept.4 - 3000).abs() < 10, "{kept:?}");
+    assert_eq!((kept.0, kept.1.as_str(), kept.2, kept.3, kept.5, kept.6), (1, "WRITE", 4, 16384, None, 2));
+}
+
+#[test]
 fn a_record_without_a_log_has_the_text_that_it_had() {
     let text = serde_json::to_string(&record("ext3/kvm/hdd", 0, MIB)).unwrap();
     assert!(!text.contains("\"frames\""), "{text}");
+    let without = serde_json::to_string(&NetworkRecord::default()).unwrap();
+    assert!(!without.contains("\"calls\""), "{without}");
     let run = over_a_link();
     let read: CellRecord = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     assert_eq!(read, run);

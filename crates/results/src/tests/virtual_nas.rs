@@ -212,6 +212,7 @@ fn network(stack: &Stack, done: &Done) -> NetworkRecord {
         client: counts(&calls),
         server: counts(&calls),
         mount: None,
+        calls: None,
         to_server: sent.clone(),
         to_client: sent,
     }

@@ -1,5 +1,5 @@
 //! The text that tracefs prints of the events of remote procedure calls of NFS: `sunrpc:rpc_stats_latency`, `sunrpc:xprt_retransmit` and
-//! `sunrpc:svc_stats_latency` (include/trace/events/sunrpc.h), and `nfsd:nfsd_{read,write,commit}_start` (fs/nfsd/trace.h), as Linux 6.1 has them.
+//! `sunrpc:svc_stats_latency` (include/trace/events/sunrpc.h), and `nfsd:nfsd_{read,write}_start` (fs/nfsd/trace.h), as Linux 6.1 has them.
 //!
 //! ```text
 //! kworker/u2:1-17 [000] ..... 12.345678: rpc_stats_latency: task:0000002a@00000003 xid=0x5c1f0e17 nfsv3 WRITE backlog=9 rtt=812 execute=830
@@ -33,7 +33,7 @@ pub enum CallEvent {
     },
     /// A server replies to a call.
     Server(ServerCall),
-    /// A server begins to read or write a file, or to make what was written durable.
+    /// A server begins to read or write a file.
     Access(Access),
 }
 
@@ -74,13 +74,13 @@ pub struct ServerCall {
 pub struct Access {
     /// The call's number.
     pub xid: u32,
-    /// [`CallKind::Read`], [`CallKind::Write`] or [`CallKind::Commit`].
+    /// [`CallKind::Read`] or [`CallKind::Write`].
     pub kind: CallKind,
     /// Which file: a hash of its handle.
     pub file: u32,
     /// Where in it.
     pub offset: u64,
-    /// How much; of a commit, 0 for all.
+    /// How much.
     pub bytes: u32,
     /// `CLOCK_MONOTONIC` when it began.
     pub began_ns: u64,
@@ -176,7 +176,6 @@ pub fn parse_line(line: &str) -> CallLine {
         "svc_stats_latency" => server(fields, time_ns).map(CallEvent::Server),
         "nfsd_read_start" => access(CallKind::Read),
         "nfsd_write_start" => access(CallKind::Write),
-        "nfsd_commit_start" => access(CallKind::Commit),
         _ => return CallLine::Other,
     };
     parsed.map_or(CallLine::Unreadable, CallLine::Event)
@@ -281,8 +280,7 @@ mod tests {
             CallEvent::Access(a) => {
                 let name = match a.kind {
                     CallKind::Read => "read",
-                    CallKind::Write => "write",
-                    _ => "commit",
+                    _ => "write",
                 };
                 line(
                     "nfsd",
@@ -315,7 +313,7 @@ mod tests {
             (any::<u32>(), "[A-Z]{1,12}", us(), us()).prop_map(|(xid, procedure, replied_ns, service_ns)| {
                 CallEvent::Server(ServerCall { xid, procedure, replied_ns, service_ns })
             });
-        let kinds = prop_oneof![Just(CallKind::Read), Just(CallKind::Write), Just(CallKind::Commit)];
+        let kinds = prop_oneof![Just(CallKind::Read), Just(CallKind::Write)];
         let access = (any::<u32>(), kinds, any::<u32>(), any::<u64>(), any::<u32>(), us()).prop_map(
             |(xid, kind, file, offset, bytes, began_ns)| {
                 CallEvent::Access(Access { xid, kind, file, offset, bytes, began_ns })

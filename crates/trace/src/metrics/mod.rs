@@ -40,6 +40,8 @@ pub enum TracePoint {
     DiskLog,
     /// A modelled link's log of frames.
     LinkLog,
+    /// The kernel's trace events of remote procedure calls.
+    Calls,
 }
 
 /// Counts of one direction (reads, writes, discards) at one trace point.

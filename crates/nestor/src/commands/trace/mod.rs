@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod application;
+pub mod calls;
 pub mod classify;
 pub mod correlate;
 pub mod diff;
@@ -52,6 +53,9 @@ pub enum TraceCommand {
     },
     /// Convert fio's own log of its operations into requests
     Application(application::ApplicationArguments),
+    /// Record the calls of NFS at one end until interrupted
+    #[command(hide = true)]
+    Calls(calls::CallsArguments),
     /// Say what the requests on a server's or host's disk are for from the layout in an image alone, and how often that is right
     Classify(classify::ClassifyArguments),
     /// Join the requests of a guest with those of its hypervisor, its host and the disk
@@ -112,6 +116,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Analyze(arguments) => analyze::run(&arguments),
         TraceCommand::Diff(arguments) => diff::run(&arguments),
         TraceCommand::Application(arguments) => application::run(arguments),
+        TraceCommand::Calls(arguments) => calls::run(arguments),
         TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::Correlate(arguments) => correlate::run(&arguments),
         TraceCommand::Export(arguments) => export::run(&arguments),

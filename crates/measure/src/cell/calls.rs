@@ -1,0 +1,197 @@
+//! The calls of network file systems, recorded at both ends and joined, and held against what the kernels counted.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use nestor_capture::{COUNTERS, TRACEFS_TEXT};
+use nestor_lab::{BuiltFileSystem, BuiltStack};
+use nestor_machine::Command;
+use nestor_stack::{LayerIndex, MachineIndex};
+use nestor_text::units::{count, plural_u64};
+use nestor_trace::calls::{differences, join};
+use nestor_trace::recording::SUMMARY_FILE;
+use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
+use nestor_trace::{CallEnd, CallMetrics, RecordSummary, TraceError, TracedCalls};
+
+use super::CellError;
+use super::condense::fetch;
+use super::network::version_of;
+use super::recorder::Recorder;
+use super::trace_problem::TraceProblem;
+
+/// Longest text of calls that is fetched from a machine: some 150 bytes for each of 20 million events.
+const MOST_TEXT_BYTES: u64 = 3 << 30;
+
+/// Longest counters that are fetched: each mount of NFS has 10 KiB of them.
+const MOST_COUNTERS_BYTES: u64 = 4 << 20;
+
+/// An end of the calls of a network file system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallPoint {
+    pub layer: LayerIndex,
+    pub end: CallEnd,
+    pub machine: MachineIndex,
+}
+
+impl CallPoint {
+    /// Of all network file systems of a stack, both ends.
+    pub fn all_of(built: &BuiltStack) -> Vec<Self> {
+        let stack = &built.stack;
+        let mounted = built.file_systems.iter().map(|mounted| mounted.layer);
+        let mounted = mounted.filter(|layer| version_of(stack.layer(*layer)).is_some());
+        let ends = mounted.filter_map(|layer| {
+            let (link, _) = stack.link_below(layer)?;
+            let point = |end, at| Self { layer, end, machine: stack.machine_of(at) };
+            Some([point(CallEnd::Client, layer), point(CallEnd::Server, link.below())])
+        });
+        ends.flatten().collect()
+    }
+}
+
+/// What was recorded at one end, on this machine.
+pub(super) struct RecordedCalls {
+    dropped_events: u64,
+    text: PathBuf,
+    /// What the kernel had counted when recording began and when it ended.
+    counters: [PathBuf; 2],
+}
+
+impl RecordedCalls {
+    /// Fetches a recording into `directory` and removes it in its machine.
+    pub fn fetch(
+        recorder: &Recorder,
+        (layer, end): (LayerIndex, CallEnd),
+        directory: &Path,
+    ) -> Result<Self, CellError> {
+        let machine = &recorder.machine;
+        let beside = |name: &str| format!("{}/{name}", recorder.directory);
+        let summary = machine.read_file(&beside(SUMMARY_FILE))?;
+        let summary =
+            RecordSummary::parse(&summary, beside(SUMMARY_FILE).into()).map_err(TraceProblem::from)?;
+        let end = match end {
+            CallEnd::Client => "client",
+            CallEnd::Server => "server",
+        };
+        let here = |name: &str| directory.join(format!("calls-{}-{end}-{name}", layer.position()));
+        let text = fetch(machine, &beside(TRACEFS_TEXT), &here(TRACEFS_TEXT), MOST_TEXT_BYTES)?;
+        let [before, after] =
+            COUNTERS.map(|name| fetch(machine, &beside(name), &here(name), MOST_COUNTERS_BYTES));
+        machine.run(Command::new(["rm", "-r", "--", &recorder.directory]))?;
+        Ok(Self { dropped_events: summary.dropped_events, text, counters: [before?, after?] })
+    }
+
+    fn traced(&self) -> Result<TracedCalls, TraceError> {
+        let file = File::open(&self.text).map_err(TraceError::io("open the trace", &self.text))?;
+        TracedCalls::read(BufReader::with_capacity(1 << 18, file), &self.text)
+    }
+
+    /// What the kernel counted while it was recorded.
+    fn counted(&self, read: impl Fn(&str) -> Result<RpcCounts, RpcError>) -> Result<RpcCounts, NotJoined> {
+        let [before, after] = self.counters.each_ref().map(|path| {
+            let text = fs::read(path).map_err(TraceError::io("read the counters", path))?;
+            Ok::<_, NotJoined>(read(&String::from_utf8_lossy(&text))?)
+        });
+        Ok(after?.since(&before?))
+    }
+}
+
+/// Why calls were not joined. It fails no cell: the workload was measured without it.
+#[derive(Debug, thiserror::Error)]
+enum NotJoined {
+    #[error("{0}")]
+    Trace(#[from] TraceError),
+    #[error("{0}")]
+    Counters(#[from] RpcError),
+}
+
+/// The numbers of each network file system, by its position, and in `remarks` what does not fit together.
+pub(super) fn join_calls(
+    built: &BuiltStack,
+    recorded: &BTreeMap<(LayerIndex, CallEnd), RecordedCalls>,
+    remarks: &mut Vec<String>,
+) -> BTreeMap<usize, CallMetrics> {
+    let mut all = BTreeMap::new();
+    for mounted in &built.file_systems {
+        let layer = built.stack.layer(mounted.layer);
+        let of = |end| recorded.get(&(mounted.layer, end));
+        let Some(((client, server), version)) =
+            of(CallEnd::Client).zip(of(CallEnd::Server)).zip(version_of(layer))
+        else {
+            continue;
+        };
+        let label = layer.label();
+        match joined(mounted, version, client, server) {
+            Ok((metrics, said)) => {
+                remarks.extend(said.into_iter().map(|said| format!("calls of {label}: {said}")));
+                all.insert(mounted.layer.position(), metrics);
+            }
+            Err(e) => remarks.push(format!("the calls of {label} could not be joined: {e}")),
+        }
+    }
+    all
+}
+
+fn joined(
+    mounted: &BuiltFileSystem,
+    version: RpcVersion,
+    client: &RecordedCalls,
+    server: &RecordedCalls,
+) -> Result<(CallMetrics, Vec<String>), NotJoined> {
+    let (here, there) = (client.traced()?, server.traced()?);
+    let mount_point = Path::new(&mounted.mount_point);
+    let counted = [
+        client.counted(|text| RpcCounts::of_client(text, mount_point))?,
+        server.counted(|text| RpcCounts::of_server_calls(text, version))?,
+    ];
+    let lost =
+        |recorded: &RecordedCalls, traced: &TracedCalls| recorded.dropped_events.max(traced.lost_events);
+    let dropped = lost(client, &here) + lost(server, &there);
+    let metrics = CallMetrics::of(&join(&here, &there), here.retransmissions, dropped);
+    let mut said = Vec::new();
+    for (end, name, traced, counted) in
+        [(CallEnd::Client, "client", &here, &counted[0]), (CallEnd::Server, "server", &there, &counted[1])]
+    {
+        said.extend(differences(&traced.counts(end), counted).into_iter().map(|difference| {
+            let [recorded, counted] = [difference.traced, difference.counted].map(count);
+            format!(
+                "{recorded} of {} were recorded at the {name}, and it counted {counted}",
+                difference.procedure
+            )
+        }));
+        if traced.unreadable_lines > 0 {
+            let lines = plural_u64(traced.unreadable_lines, "line", "lines");
+            said.push(format!("{lines} of the record at the {name} could not be read"));
+        }
+    }
+    said.extend(unjoined(&metrics));
+    Ok((metrics, said))
+}
+
+/// What is at one end only, or came twice.
+fn unjoined(metrics: &CallMetrics) -> Vec<String> {
+    let numbers = [
+        (metrics.unserved, "of the client are not in the server's record"),
+        (metrics.uncalled, "at the server are not in the client's record"),
+        (metrics.repeated, "were answered more than once"),
+        (metrics.retransmissions, "were sent another time"),
+    ];
+    let some = numbers.into_iter().filter(|(number, _)| *number > 0);
+    some.map(|(number, what)| format!("{} {what}", count(number))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_at_one_end_only_is_remarked_on() {
+        assert!(unjoined(&CallMetrics::default()).is_empty());
+        let metrics = CallMetrics { unserved: 2, retransmissions: 1, ..CallMetrics::default() };
+        assert_eq!(
+            unjoined(&metrics),
+            ["2 of the client are not in the server's record", "1 were sent another time"]
+        );
+    }
+}
