@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 
 use nestor_disk::log::{Header, Operation, Record};
+use nestor_link::End;
+use nestor_link::log::{Ended, FrameHeader, FrameRecord, LogClock, LogSummary};
 use nestor_trace::decode::Format;
 use nestor_trace::{RequestHeader, RequestWriter};
 
@@ -98,6 +100,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
         put("record", "measured", &record())?;
     }
     put("disk-log", "example", &disk_log())?;
+    put("link-log", "example", &link_log())?;
     for (target, name, bytes) in ANSWERS {
         put(target, name, bytes)?;
     }
@@ -129,7 +132,31 @@ fn target_of(format: Format) -> &'static str {
         Format::VscsiHistograms => "vscsi-histograms",
         Format::RequestFile => "request-file",
         Format::DiskLog => "disk-log",
+        Format::LinkLog => "link-log",
     }
+}
+
+fn link_log() -> Vec<u8> {
+    let header = FrameHeader {
+        clock: LogClock::Common([10, 20]),
+        rate_bits_per_s: 1_000_000_000,
+        delay_ns: 100_000,
+        summary: LogSummary { records: 1, ..LogSummary::default() },
+    };
+    let record = FrameRecord {
+        from: End::Upper,
+        ended: Ended::Delivered,
+        frames: 1,
+        bytes: 1514,
+        wire_bytes: 1538,
+        tcp_bytes: 1448,
+        taken_ns: 1000,
+        begins_ns: 2000,
+        leaves_ns: 14_304,
+        arrives_ns: 114_304,
+        delivered_ns: 114_400,
+    };
+    [&header.encode()[..], &record.encode()].concat()
 }
 
 fn disk_log() -> Vec<u8> {
@@ -230,6 +257,7 @@ fn record() -> Vec<u8> {
             role: "guest fs".into(),
             machine: "guest".into(),
             metrics: Some(metrics),
+            frames: None,
         }
     };
     let write = OperationResult {

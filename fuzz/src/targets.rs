@@ -4,9 +4,9 @@ use std::io::Cursor;
 
 use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
+use nestor_link::log::FrameReader;
 use nestor_stack::Stack;
 use nestor_trace::calls::join;
-use nestor_trace::{CallMetrics, RequestReader, TracedCalls};
 use nestor_trace::decode::blkparse::BlkparseReader;
 use nestor_trace::decode::blktrace::{FileReader, MergedReader};
 use nestor_trace::decode::csv::{CsvForm, CsvReader};
@@ -15,6 +15,7 @@ use nestor_trace::decode::qemu::{LogReader, Signatures, SimpletraceReader};
 use nestor_trace::decode::tracefs::TextReader;
 use nestor_trace::decode::vscsi::read_histograms;
 use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
+use nestor_trace::{CallMetrics, RequestReader, TracedCalls};
 use nestor_workload::{Profile, Workload};
 
 use crate::{answers, images, joins};
@@ -39,6 +40,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("vscsi-histograms", |data| drop(read_histograms(data, "fuzz"))),
     ("request-file", request_file),
     ("disk-log", disk_log),
+    ("link-log", link_log),
     ("layout", |data| drop(nestor_layout::read(&data))),
     ("layout-file", |mut data| drop(Layout::read_from(&mut data))),
     ("layout-ext2", |data| images::read_patched("ext2", data)),
@@ -136,6 +138,12 @@ fn request_file(data: &[u8]) {
 
 fn disk_log(data: &[u8]) {
     if let Ok(reader) = DiskLogReader::new(data, "fuzz") {
+        reader.for_each(drop);
+    }
+}
+
+fn link_log(data: &[u8]) {
+    if let Ok(reader) = FrameReader::new(data, "fuzz") {
         reader.for_each(drop);
     }
 }
