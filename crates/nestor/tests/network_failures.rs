@@ -33,6 +33,7 @@ fn broken_while_it_runs(place: &str, what: &[&str], words: &[&str]) {
 
 /// Appends more than an export of 256 MiB has room for.
 const TOO_MUCH: &str = "
+set $dir=/tmp
 define fileset name=files,path=$dir,size=1m,entries=100,dirwidth=20,prealloc=0
 define process name=writer,instances=1
 {
