@@ -183,12 +183,12 @@ impl Watched {
     }
 }
 
-/// Bytes of all calls and of all replies as they are in a TCP stream. The kernel's client counts them without their record marks.
+/// Bytes of all calls and of all replies as they are in a TCP stream. The kernel's client counts calls with their record marks
+/// (`xs_tcp_send_request` in net/sunrpc/xprtsock.c), and replies without (`xs_read_stream` there).
 fn called_bytes(records: &[NetworkRecord]) -> [u64; 2] {
     let calls = records.iter().flat_map(|record| record.client.iter()).map(|(_, calls)| calls);
     calls.fold([0; 2], |[sent, received], calls| {
-        let marks = calls.calls * RECORD_MARK_BYTES;
-        [sent + calls.sent_bytes + marks, received + calls.received_bytes + marks]
+        [sent + calls.sent_bytes, received + calls.received_bytes + calls.calls * RECORD_MARK_BYTES]
     })
 }
 
@@ -259,7 +259,7 @@ mod tests {
         let record =
             NetworkRecord { client: serde_json::from_value(counts).unwrap(), ..NetworkRecord::default() };
         let two = [record.clone(), record];
-        assert_eq!(called_bytes(&two[..1]), [4_974_572 + 2416, 82_264 + 2416]);
+        assert_eq!(called_bytes(&two[..1]), [4_974_572, 82_264 + 2416]);
         assert_eq!(called_bytes(&two)[1], 2 * (82_264 + 2416));
         assert_eq!(called_bytes(&[]), [0, 0]);
     }
