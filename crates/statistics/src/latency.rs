@@ -60,6 +60,13 @@ impl LatencyHistogram {
         limit_count(histogram);
     }
 
+    /// All of several together; empty without any.
+    pub fn merged<'a>(several: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        several.into_iter().for_each(|one| all.merge(one));
+        all
+    }
+
     /// Adds every duration of `other`.
     pub fn merge(&mut self, other: &Self) {
         let histogram = self.counting();

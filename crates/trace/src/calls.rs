@@ -243,8 +243,7 @@ impl CallMetrics {
 
     /// One time of all procedures together; `None` without any.
     pub fn times(&self, times: impl Fn(&CallTimes) -> Option<&LatencyHistogram>) -> Option<LatencyHistogram> {
-        let mut all = LatencyHistogram::default();
-        self.procedures.values().filter_map(times).for_each(|of_one| all.merge(of_one));
+        let all = LatencyHistogram::merged(self.procedures.values().filter_map(times));
         (all.count() > 0).then_some(all)
     }
 }

@@ -254,9 +254,7 @@ impl LayerRow {
         let ways = [&link.to_client, &link.to_server];
         let both = |count: fn(&FrameMetrics) -> u64| Some(ways.into_iter().map(count).sum());
         let times = |times: fn(&FrameMetrics) -> Option<&LatencyHistogram>| {
-            let mut all = LatencyHistogram::default();
-            ways.into_iter().filter_map(times).for_each(|of_way| all.merge(of_way));
-            all.summary()
+            LatencyHistogram::merged(ways.into_iter().filter_map(times)).summary()
         };
         let frames = both(|way| way.sent.frames);
         Self {

@@ -88,9 +88,7 @@ impl CallTimesRow {
     fn of(procedure: Option<&str>, all: &[&CallTimes]) -> Self {
         let sum = |number: fn(&CallTimes) -> u64| all.iter().map(|times| number(times)).sum();
         let times = |of: fn(&CallTimes) -> Option<&LatencyHistogram>| {
-            let mut together = LatencyHistogram::default();
-            all.iter().filter_map(|times| of(times)).for_each(|times| together.merge(times));
-            together.summary()
+            LatencyHistogram::merged(all.iter().filter_map(|times| of(times))).summary()
         };
         Self {
             procedure: procedure.map(str::to_owned),
