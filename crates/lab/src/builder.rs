@@ -47,6 +47,7 @@ impl Lab {
 
     fn build_layers(&mut self, progressing: &mut Progressing<'_>) -> Result<(MachineIndex, Top), BuildError> {
         let stack = progressing.stack;
+        self.prepare_kernel_link(progressing)?;
         let medium = stack.medium_index();
         let mut offered = self.build_medium(progressing, medium)?;
         for (index, layer) in stack.indexed_layers().rev().skip(1) {
@@ -228,6 +229,7 @@ impl Lab {
                 UndoStep::RemoveInterface(name) => remove_interface(&machine, &name),
                 UndoStep::EndProcess(process) => machine.stop_process(process, 5_000).map(|_| ()),
                 UndoStep::EndExports => end_exports(&machine),
+                UndoStep::EndNfsServer(export) => machine.end_nfs_server(export),
                 UndoStep::Stop => {
                     self.stop_guests(on);
                     Ok(())
@@ -272,7 +274,10 @@ impl Lab {
     /// # Errors
     /// There is no such link, or its server does not answer.
     pub fn link_statistics(&self, link: LayerIndex) -> Result<LinkStatistics, MachineError> {
-        self.served_link(link)?.statistics()
+        match self.kernel_link(link) {
+            Some(link) => link.statistics(),
+            None => self.served_link(link)?.statistics(),
+        }
     }
 
     /// Starts to log the frames of a link of the stack; what had gone over it until then.

@@ -1,7 +1,7 @@
 //! A built stack: its machines, its trace points, and its undo steps.
 
 use nestor_machine::{
-    Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachinePlace,
+    Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachinePlace, NfsExport,
 };
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
@@ -292,6 +292,8 @@ pub(crate) enum UndoStep {
     EndProcess(u32),
     /// End the NFS server and all its exports.
     EndExports,
+    /// Withdraw an export of this machine's own kernel, and end the NFS server that was started for it.
+    EndNfsServer(NfsExport),
     /// End the machine, whose disk cannot be unplugged.
     Stop,
     /// Erase the data on a user's medium and release it.

@@ -9,6 +9,8 @@ use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity};
+use crate::kernel_parts;
+use crate::link_problem::KernelPart;
 use crate::virtual_time::{Joins, MEMORY_FILE, VirtualTimeMemory, qemu_identity};
 
 /// The severity of a finding.
@@ -91,6 +93,7 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
             .map(|(program, package)| program_finding(program, package, "workloads with --on this")),
     );
     findings.extend(file_systems(facts));
+    findings.push(links(facts));
     findings.push(tracing(facts));
     findings.extend([
         space("cache", "NESTOR_CACHE", &places.cache_directory),
@@ -258,6 +261,25 @@ fn file_system(facts: &Facts, layer: &LayerSpec, program: String) -> Option<Find
     Some(finding(&subject, State::Ok, "the kernel and the tools support it", ""))
 }
 
+/// Whether `--on this` can join this machine to a client.
+fn links(facts: &Facts) -> Finding {
+    let lacking = if facts.root { kernel_parts::lacking_here(facts) } else { Vec::new() };
+    links_finding(facts.root, &lacking)
+}
+
+fn links_finding(root: bool, lacking: &[KernelPart]) -> Finding {
+    const SUBJECT: &str = "links on this kernel";
+    if !root {
+        return finding(SUBJECT, State::Limited, "not tried: needs root", "use --on emulated");
+    }
+    if lacking.is_empty() {
+        return finding(SUBJECT, State::Ok, "the kernel has all that links, nfs and nbd need", "");
+    }
+    let parts: Vec<&str> = lacking.iter().map(|part| part.short()).collect();
+    let found = format!("missing: {}", parts.join(" "));
+    finding(SUBJECT, State::Limited, found, "load the modules, or use --on emulated")
+}
+
 fn tracing(facts: &Facts) -> Finding {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     if !facts.root {
@@ -368,6 +390,15 @@ mod tests {
         let facts = Facts { file_systems: vec!["ext3".into()], ..Facts::default() };
         let missing = file_system(&facts, ext3, "no-such-mkfs".into()).unwrap();
         assert_eq!((missing.state, missing.advice.as_str()), (State::Missing, "apt-get install e2fsprogs"));
+    }
+
+    #[test]
+    fn what_links_lack_is_named_and_an_ordinary_user_is_told_that_it_was_not_tried() {
+        assert_eq!(links_finding(true, &[]).state, State::Ok);
+        let lacking = links_finding(true, &[KernelPart::Shaping, KernelPart::NetworkDisk]);
+        assert_eq!(lacking.state, State::Limited);
+        assert_eq!(lacking.found, "missing: sch_netem nbd");
+        assert!(links_finding(false, &[]).found.contains("needs root"));
     }
 
     #[test]

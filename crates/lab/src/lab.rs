@@ -17,6 +17,7 @@ use nestor_stack::{
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
+use crate::kernel_link::KernelLink;
 use crate::lab_problem::LabProblem;
 use crate::root_machine::RootMachine;
 use crate::seed::Seed;
@@ -72,8 +73,10 @@ pub struct Lab {
     pub(crate) disk: Option<ServedDisk>,
     /// The lab image's root, for each machine in virtual time.
     pub(crate) roots: BTreeMap<MachineIndex, ServedRoot>,
-    /// The links of the stack.
+    /// The modelled links of the stack.
     pub(crate) links: Vec<ServedLink>,
+    /// Those that are this machine's kernel's.
+    pub(crate) kernel_links: Vec<KernelLink>,
     pub(crate) seed: Seed,
     remark: Option<String>,
     pub(crate) cache_directory: PathBuf,
@@ -132,6 +135,7 @@ impl Lab {
             disk: None,
             roots: BTreeMap::new(),
             links: Vec::new(),
+            kernel_links: Vec::new(),
             seed: Seed(options.seed),
             remark: options.remark,
             disk_attachment: None,

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use nestor_machine::MachineError;
 use nestor_stack::{MachineLabel, Place};
 
+use crate::link_problem::LinkProblem;
+
 /// What a machine of a stack and its guests need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDemand {
@@ -84,6 +86,9 @@ pub enum LabProblem {
         /// One for each step.
         problems: Vec<MachineError>,
     },
+    /// A link that this machine's own kernel cannot be.
+    #[error(transparent)]
+    Link(#[from] LinkProblem),
     /// A machine that is no longer there.
     #[error("a machine of the stack has ended")]
     MachineEnded,

@@ -1,4 +1,5 @@
-//! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them.
+//! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them. The links of
+//! this machine's own kernel are in `kernel_link.rs`.
 
 use nestor_link::End;
 use nestor_machine::{Cause, Command, Machine, MachineError, MachinePlace, MachineSpec, Refusal};
@@ -34,8 +35,7 @@ impl Lab {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let Some(options) = layer.link() else { return Err(BuildError::refused(layer, "it is not a link")) };
         if !self.place.is_emulated() {
-            let what = "a link needs machines of the lab at both ends; use `--on emulated`";
-            return Err(BuildError::refused(layer, what));
+            return self.offer_over_kernel_link(progressing, index, Offered { on: server, thing });
         }
         if self.place.is_in_virtual_time() && options.cpus > 1 {
             let what = "a machine in virtual time has one processor, and only its guests have more; \

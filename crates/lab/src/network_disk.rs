@@ -7,18 +7,23 @@ use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Stack};
 
 use crate::built::{BlockPoint, BuiltStack, NetworkDisk, UndoStep};
+use crate::lab_problem::LabProblem;
+use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::tuning::tune;
 use crate::{BuildError, Lab};
 
 /// The port of the protocol (IANA's registry of service names, `nbd`).
-const PORT: &str = "10809";
+pub(crate) const PORT: u16 = 10809;
 
 /// What the server calls the disk, and the client asks for.
 const EXPORT: &str = "nestor";
 
 /// The client's block device. A machine has one network disk at most: each is on a link, which begins a machine.
 const DEVICE: &str = "/dev/nbd0";
+
+/// The process that has connected the block device; there only while it is connected (`pid_attr` in drivers/block/nbd.c).
+const HOLDER: &str = "/sys/block/nbd0/pid";
 
 /// The sectors of the client's block device, in bytes, as those of modelled disks.
 const SECTOR_BYTES: &str = "512";
@@ -53,9 +58,13 @@ impl Lab {
         let client = progressing.machine(on);
         self.load_modules(&client, CLIENT_MODULES);
         serve(progressing, index, (&options, &served), &remote).map_err(failed)?;
-        client.run_ok(Command::new(attach(&options, &remote))).map_err(failed)?;
         let device = DEVICE.to_owned();
-        progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
+        if self.place.is_emulated() {
+            client.run_ok(Command::new(attach(&options, &remote))).map_err(failed)?;
+            progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
+        } else {
+            hold(progressing, (index, on), &client, attach(&options, &remote)).map_err(failed)?;
+        }
         tune(progressing, on, layer, &device)?;
         progressing.points.push(BlockPoint {
             offered_by: index,
@@ -121,7 +130,8 @@ fn server_command(options: &NetworkDiskOptions, remote: &Remote, ready: &str, di
     let connections = options.connections.to_string();
     // What is served says how its file is opened; the cache mode also says whether the server flushes every write.
     let cache = format!("--cache={}", options.block.cache.name());
-    let mut argv = vec!["qemu-nbd", "--persistent", "--bind", &remote.server_address, "--port", PORT];
+    let port = PORT.to_string();
+    let mut argv = vec!["qemu-nbd", "--persistent", "--bind", &remote.server_address, "--port", &port];
     argv.extend(["--export-name", EXPORT, "--shared", &connections, &cache, "--pid-file", ready, disk]);
     argv.into_iter().map(str::to_owned).collect()
 }
@@ -129,9 +139,38 @@ fn server_command(options: &NetworkDiskOptions, remote: &Remote, ready: &str, di
 /// Makes the block device of the client (`nbd-client(8)`), which stays with the kernel.
 fn attach(options: &NetworkDiskOptions, remote: &Remote) -> Vec<String> {
     let (connections, timeout_s) = (options.connections.to_string(), options.timeout_s.to_string());
-    let mut argv = vec!["nbd-client", &remote.server_address, PORT, DEVICE, "-name", EXPORT];
+    let port = PORT.to_string();
+    let mut argv = vec!["nbd-client", &remote.server_address, &port, DEVICE, "-name", EXPORT];
     argv.extend(["-connections", &connections, "-timeout", &timeout_s, "-block-size", SECTOR_BYTES]);
     argv.into_iter().map(str::to_owned).collect()
+}
+
+/// Makes the block device of a client that is a network namespace. The kernel takes such orders by netlink in its first network namespace only
+/// (`nbd_genl_family` in drivers/block/nbd.c has no `netnsok`), so a process keeps the connection: the block device ends with it.
+fn hold(
+    progressing: &mut Progressing<'_>,
+    (index, on): (LayerIndex, MachineIndex),
+    client: &Machine,
+    mut argv: Vec<String>,
+) -> Result<(), MachineError> {
+    argv.extend(["-nonetlink", "-nofork"].map(str::to_owned));
+    let work_directory = &progressing.machines[on].facts.work_directory;
+    let log = format!("{work_directory}/nbd-client-{}.txt", index.position());
+    let process = client.start_process(Command::new(argv), &log)?;
+    progressing.note_undo(on, UndoStep::EndProcess(process));
+    client
+        .await_ready(process, ReadySign::File(HOLDER.to_owned()), SERVER_LIMIT)
+        .map_err(|e| e.saying(&said(client, &log)))
+}
+
+/// Refuses a block device that another program has.
+///
+/// # Errors
+/// Which process has it.
+pub(crate) fn check_free(client: &Machine) -> Result<(), LabProblem> {
+    let Ok(process) = client.read_file(HOLDER) else { return Ok(()) };
+    let process = String::from_utf8_lossy(&process).trim().to_owned();
+    Err(LinkProblem::DeviceInUse { device: DEVICE.to_owned(), process }.into())
 }
 
 /// Takes the block device of a client away.

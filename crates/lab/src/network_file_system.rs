@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError, ReadySign};
+use nestor_machine::{Command, Machine, MachineError, NfsExport, ReadySign};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
 
@@ -15,7 +15,7 @@ use crate::{BuildError, Lab};
 const THREADS: &str = "8";
 
 /// The port at which `rpc.mountd` answers clients of version 3, which otherwise ask a port mapper.
-const MOUNT_PORT: u16 = 20048;
+pub(crate) const MOUNT_PORT: u16 = 20048;
 
 /// The kernel's name of the file system.
 const KIND: &str = "nfs";
@@ -98,9 +98,17 @@ fn export(
     // The root of what version 4 sees: it would otherwise have to begin with the machine's own root, which lies in memory and has no
     // identity that an export needs.
     let flags = format!("rw,{},no_root_squash,no_subtree_check,insecure,fsid=0", options.export.name());
-    let client = format!("{}:{path}", remote.client_address);
-    server.run_ok(Command::new(["exportfs", "-o", &flags, &client]))?;
-    progressing.note_undo(remote.server, UndoStep::EndExports);
+    let export = NfsExport { client: remote.client_address.clone(), path: path.to_owned() };
+    let exporting = Command::new(["exportfs", "-o", &flags, &export.to_string()]);
+    if progressing.alone {
+        server.run_ok(exporting)?;
+        progressing.note_undo(remote.server, UndoStep::EndExports);
+    } else {
+        // The server outlives its agent, and this machine has other exports than ours.
+        server.own_nfs_server(export.clone())?;
+        progressing.note_undo(remote.server, UndoStep::EndNfsServer(export));
+        server.run_ok(exporting)?;
+    }
     // Without leases and grace of ten seconds, and their end, the first write of a client waits for up to 90 s.
     server.run_ok(Command::new([
         "rpc.nfsd",

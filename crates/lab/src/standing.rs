@@ -93,6 +93,8 @@ impl Lab {
     /// Ends the servers of links, which nothing uses any more.
     pub(crate) fn end_links(&mut self) {
         std::mem::take(&mut self.links).into_iter().for_each(ServedLink::stop);
+        // Its interfaces end with the client.
+        self.kernel_links.clear();
     }
 
     /// The lab image as a machine has it that boots others.
@@ -120,13 +122,13 @@ impl Lab {
             let ends_with_another = self.machines.parent(index).is_some_and(|runs_it| all.contains(&runs_it));
             let relation = self.machines.relation(index).filter(|_| !ends_with_another);
             let boots = relation.and_then(|relation| self.machine_that_boots(relation).ok());
-            let ended = self.machines.take(index).and_then(|standing| standing.booted);
+            let ended = self.machines.take(index).and_then(|standing| standing.machine.place());
             if let Some(root) = self.roots.remove(&index) {
                 root.stop();
             }
-            if let (Some(boots), Some(booted)) = (boots, ended) {
+            if let (Some(boots), Some(place)) = (boots, ended) {
                 // A machine that has already ended needs no further step.
-                let _ = boots.stop_machine(booted.spec.place);
+                let _ = boots.stop_machine(place);
             }
         }
     }
@@ -147,8 +149,8 @@ impl Lab {
     pub fn stop_host(&mut self) {
         // What is inside a machine ends with it.
         let roots = self.machines.indexed().rev().filter(|(index, _)| self.machines.parent(*index).is_none());
-        for booted in roots.filter_map(|(_, standing)| standing.booted.as_ref()) {
-            let _ = self.ground().stop_machine(booted.spec.place);
+        for place in roots.filter_map(|(_, standing)| standing.machine.place()) {
+            let _ = self.ground().stop_machine(place);
         }
         self.machines.clear();
         self.disk_attachment = None;

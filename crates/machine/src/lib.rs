@@ -4,6 +4,7 @@
 //! another one over ssh, an emulated host, a guest inside it, to any depth.
 
 pub mod agent;
+mod apart;
 pub mod bounds;
 mod command_line;
 mod connection;
@@ -15,6 +16,7 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
+mod nfs_export;
 mod not_undone;
 mod place;
 mod qemu;
@@ -31,6 +33,7 @@ pub use facts::LAB_HYPERVISOR;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished, ReadySign};
+pub use nfs_export::{EXPORTED, NfsExport};
 pub use not_undone::{NotUndone, SystemError, WhyLeft};
 pub use place::MachinePlace;
 pub use qemu::TraceSwitch;

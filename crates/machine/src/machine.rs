@@ -14,6 +14,7 @@ use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::message::{Answer, Command, Facts, Finished, ReadySign, Request};
+use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
@@ -342,6 +343,22 @@ impl Machine {
             }
             _ => Err(self.out_of_turn()),
         }
+    }
+
+    /// Starts an agent on this machine's kernel with a network and mounts of its own: a machine that is ended as one that was booted.
+    pub fn start_apart(&self, place: MachinePlace, label: &str) -> Result<Machine, MachineError> {
+        self.done(Request::StartApart { machine: place })?;
+        Ok(self.machine_inside(place, label))
+    }
+
+    /// Notes that the kernel's NFS server, which does not run, is started next, for one export: take-down ends it.
+    pub fn own_nfs_server(&self, export: NfsExport) -> Result<(), MachineError> {
+        self.done(Request::OwnNfsServer(export))
+    }
+
+    /// Undoes it: withdraws the export and ends the server.
+    pub fn end_nfs_server(&self, export: NfsExport) -> Result<(), MachineError> {
+        self.done(Request::EndNfsServer(export))
     }
 
     /// Writes the state of a machine in virtual time that this one booted into a new file here; it does not continue.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
 use crate::disks::DiskMark;
+use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{FileKind, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
@@ -20,7 +21,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -247,6 +248,15 @@ pub enum Request {
     },
     /// Boot a machine inside this one.
     StartMachine(Box<MachineSpec>),
+    /// Start an agent on this machine's kernel with a network and mounts of its own, which then is a machine like those that were booted.
+    StartApart {
+        /// Its place.
+        machine: MachinePlace,
+    },
+    /// The kernel's NFS server was not running and is started next, for one export: it is ended by [`Request::EndNfsServer`] or at take-down.
+    OwnNfsServer(NfsExport),
+    /// Undo [`Request::OwnNfsServer`].
+    EndNfsServer(NfsExport),
     /// Write the state of a machine in virtual time into a new file; the machine does not continue.
     KeepMachine {
         /// Which.

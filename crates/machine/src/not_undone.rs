@@ -132,6 +132,25 @@ pub enum NotUndone {
         /// What the system said.
         error: SystemError,
     },
+    /// The kernel's NFS server, which by now has other exports.
+    #[error(
+        "the NFS server was left running because it has {others} exports besides that of the run ({export}), which was withdrawn; \
+         run `rpc.nfsd 0` if it is not needed"
+    )]
+    NfsServerLeft {
+        /// What the run had exported.
+        export: String,
+        /// How many others there are.
+        others: usize,
+    },
+    /// The kernel's NFS server, which was started for a run.
+    #[error("the NFS server that was started for {export} could not be ended: {said}")]
+    NfsServer {
+        /// What the run had exported.
+        export: String,
+        /// What the tool or the system said.
+        said: String,
+    },
 }
 
 impl NotUndone {
@@ -140,6 +159,7 @@ impl NotUndone {
         match self {
             Self::Process { what, pid } => Self::Process { what: clipped(what), pid },
             Self::Signatures { path, ended, said } => Self::Signatures { path, ended, said: clipped(said) },
+            Self::NfsServer { export, said } => Self::NfsServer { export, said: clipped(said) },
             other => other,
         }
     }

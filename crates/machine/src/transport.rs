@@ -26,10 +26,10 @@ pub struct Ground {
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long an agent may take to say hello.
-const HELLO_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long taking everything down may take before the agent is given up on.
-const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Bytes of what an agent says that are printed at once.
 const LONGEST_LINE: u64 = 64 << 10;

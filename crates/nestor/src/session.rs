@@ -150,6 +150,12 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
     if stack.offers() == Offer::Image {
         stack.require_directory()?;
     }
+    let link = stack.indexed_layers().find(|(_, layer)| layer.link().is_some());
+    if let (Some((link, _)), Place::Ssh(_)) = (link, place) {
+        let message = format!("a link joins two machines, but `--on {place}` is one");
+        let help = "use `--on emulated`, or `--on this`, where the client is a network namespace";
+        return Err(StackError::at_layer(stack, link, message, help).into());
+    }
     let LayerDefinition::Medium(kind) = stack.medium().definition() else { return Ok(()) };
     let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
         (true, false) => (

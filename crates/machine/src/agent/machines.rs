@@ -10,6 +10,7 @@ use super::ledger::{Resource, process_start_ticks};
 use super::linked::Linked;
 use super::requests::Obeyed;
 use super::{Agent, Booted, lock};
+use crate::apart::ApartMachine;
 use crate::connection::NoAnswer;
 use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};
 use crate::message::{Answer, Request};
@@ -88,6 +89,30 @@ impl Agent {
             let Accelerators { hardware, fallback } = hypervisor.accelerators();
             if hypervisor.hardware_works(spec, directory, &self.spawner) { hardware } else { fallback }
         })
+    }
+
+    /// Starts an agent on this kernel with a network and mounts of its own.
+    pub(super) fn start_apart(&self, place: MachinePlace) -> Obeyed {
+        let (mut entry, mut group) = (0, 0);
+        let started = ApartMachine::start(&self.spawner, &self.work_directory, &mut |pid| {
+            let start_ticks = process_start_ticks(pid).unwrap_or_default();
+            let what = format!("the agent of the machine `{place}`");
+            // Without a ledger it still dies with this agent.
+            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
+            group = pid;
+            lock(&self.running).push(pid);
+        });
+        lock(&self.running).retain(|&g| g != group);
+        match started {
+            Ok(machine) => {
+                lock(&self.machines).insert(place, Booted { entry, machine: Arc::new(machine) });
+                Ok(Answer::Done)
+            }
+            Err(e) => {
+                lock(&self.ledger).strike(entry);
+                Err(e)
+            }
+        }
     }
 
     /// Stops a machine that was started here.

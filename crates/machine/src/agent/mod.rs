@@ -6,6 +6,7 @@ mod linked;
 mod loop_device;
 mod machines;
 mod media;
+mod nfs_server;
 mod origin;
 mod private;
 pub mod process;

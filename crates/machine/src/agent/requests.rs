@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
+use super::nfs_server::ServerTimes;
 use super::{Agent, lock, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
 use crate::disks;
@@ -78,6 +79,15 @@ impl Agent {
             Request::Set { path, value } => self.set(&path, &value),
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
+            Request::StartApart { machine } => self.start_apart(machine),
+            Request::OwnNfsServer(export) => {
+                let noted = Resource::NfsServer { export, former: ServerTimes::now() };
+                self.enter(noted).map(|_| Answer::Done)
+            }
+            Request::EndNfsServer(export) => {
+                let is_it = |r: &Resource| matches!(r, Resource::NfsServer { export: e, .. } if *e == export);
+                self.undo(&format!("nestor did not start an NFS server for {export}"), is_it)
+            }
             Request::KeepMachine { machine, path, timeout_ms } => {
                 self.keep_machine(machine, &path, ms(timeout_ms))
             }

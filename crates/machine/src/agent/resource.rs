@@ -12,8 +12,10 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::loop_device;
+use super::nfs_server::{self, ServerTimes};
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::nfs_export::NfsExport;
 use crate::not_undone::NotUndone;
 use crate::refusal::ProgramEnd;
 use nestor_kernel::mounts::MountIdentity;
@@ -78,6 +80,13 @@ pub enum Resource {
         #[serde(default)]
         disk: Option<u64>,
     },
+    /// The kernel's NFS server, which was not running before.
+    NfsServer {
+        /// What it was started for.
+        export: NfsExport,
+        /// What the kernel kept for the next server before.
+        former: ServerTimes,
+    },
 }
 
 impl Resource {
@@ -96,6 +105,7 @@ impl Resource {
             Self::Setting { path, former, written, disk } => {
                 settings::set_back(path, former, written.as_deref(), *disk, by)
             }
+            Self::NfsServer { export, former } => nfs_server::end(export, former),
         }
     }
 }

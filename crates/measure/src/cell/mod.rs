@@ -23,7 +23,7 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, Seed, Top};
+use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, Seed, Top};
 use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
 use nestor_stack::Stack;
 use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
@@ -376,7 +376,9 @@ fn cause_of_layer(error: &MachineError) -> FailureCause {
 /// The cause where the laboratory itself was not ready.
 fn cause_of_lab(problem: &LabProblem) -> FailureCause {
     match problem {
-        LabProblem::NotRoot { .. } | LabProblem::HostMemoryIsGiven { .. } => FailureCause::NotPossible,
+        LabProblem::NotRoot { .. }
+        | LabProblem::HostMemoryIsGiven { .. }
+        | LabProblem::Link(LinkProblem::KernelLacks { .. }) => FailureCause::NotPossible,
         LabProblem::NoHypervisor => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
@@ -385,6 +387,12 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         LabProblem::SilentHypervisor { .. }
         | LabProblem::UnknownImage
         | LabProblem::NotUndone { .. }
+        | LabProblem::Link(
+            LinkProblem::ServiceRuns { .. }
+            | LinkProblem::Exported { .. }
+            | LinkProblem::NetworkInUse { .. }
+            | LinkProblem::DeviceInUse { .. },
+        )
         | LabProblem::KeptHostRemoved { .. } => FailureCause::Other,
     }
 }
@@ -400,6 +408,7 @@ fn cause_of_system(error: &io::Error) -> FailureCause {
 
 #[cfg(test)]
 mod tests {
+    use nestor_lab::{KernelPart, NetworkService};
     use nestor_machine::Refusal;
 
     use super::*;
@@ -437,6 +446,15 @@ mod tests {
         let room = BuildError::NoRoom { layer: "raw:size=40G".to_owned(), message: "full".to_owned() };
         let room = CellError::Build(room);
         assert_eq!((room.cause(), room.ends_alike()), (FailureCause::NoSpace, true));
+    }
+
+    #[test]
+    fn a_link_that_the_kernel_lacks_is_not_possible_and_one_in_the_way_of_a_server_is_another_time() {
+        let cause = |problem| CellError::Build(LabProblem::Link(problem).into()).cause();
+        let lacks = LinkProblem::KernelLacks { part: KernelPart::NfsServer, said: None };
+        assert_eq!(cause(lacks), FailureCause::NotPossible);
+        let runs = LinkProblem::ServiceRuns { service: NetworkService::Nfs, port: 2049 };
+        assert_eq!(cause(runs), FailureCause::Other);
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl NetworkWatch {
         let disks = built.network_disks.iter().filter_map(|disk| Counting::over(built, disk.layer, None));
         let watched =
             mounted.chain(disks).map(|place| Watched { before: place.count(built), place }).collect();
+        let is_logged = is_logged && lab.logs_frames();
         let links = built.stack.indexed_layers().filter(|(_, layer)| is_link(layer));
         let start = |link| if is_logged { lab.start_link_log(link) } else { lab.link_statistics(link) };
         let links = links.map(|(index, _)| (index, start(index))).collect();

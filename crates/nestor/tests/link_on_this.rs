@@ -1,0 +1,206 @@
+//! Links of this machine's own kernel (`--on this`): what it lacks is said first, and in a machine of the lab, whose kernel has everything, they work.
+
+mod support;
+
+use std::fs;
+use std::process::{Child, Command as OsCommand, Stdio};
+
+use nestor_machine::message::{Answer, Envelope, Request, read_frame, write_frame};
+use nestor_machine::{
+    Command, Finished, HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk,
+};
+use nestor_stack::{Accelerator, MachineIndex};
+use predicates::str::contains;
+use serde_json::Value;
+use support::{Sandbox, alone, binary, can_run, json, said};
+
+const MIB: u64 = 1 << 20;
+
+/// The machine of the lab, as the agent that boots it knows it.
+const HOST: MachinePlace = MachinePlace::Root(MachineIndex::OUTERMOST);
+
+/// How long a command in it may take: its processor is emulated.
+const LIMIT_S: u64 = 1200;
+
+/// A machine of the lab, booted by an agent that this test asks as a controller does.
+struct LabMachine {
+    agent: Child,
+    number: u64,
+}
+
+impl LabMachine {
+    fn boot(sandbox: &Sandbox) -> Self {
+        let image = json(&said(sandbox, &["lab", "build", "--json"]));
+        let file = |name: &str| image[name].as_str().expect("a path").to_owned();
+        let agent = OsCommand::new(binary())
+            .arg("agent")
+            .env("NESTOR_WORK", sandbox.path(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let mut machine = Self { agent, number: 0 };
+        assert!(matches!(machine.answer(), Answer::Hello { .. }));
+        let spec = MachineSpec {
+            place: HOST,
+            memory_bytes: 3 << 30,
+            cpus: 2,
+            hypervisor: LAB_HYPERVISOR,
+            accelerator: Some(Accelerator::Tcg),
+            kernel: file("kernel"),
+            modules_cpio: file("modules_cpio"),
+            root: RootDisk::Opened { path: file("root_squashfs") },
+            time: MachineTime::Real,
+            kept_state: None,
+            shared_memory: false,
+            disk_thread: false,
+            disks_at_start: Vec::new(),
+            hardware_trial: HardwareTrial::Itself,
+            probe_timeout_ms: 60_000,
+            boot_timeout_ms: 300_000,
+        };
+        let booted = machine.ask(Request::StartMachine(Box::new(spec)));
+        assert!(matches!(booted, Answer::Booted { .. }), "{booted:?}");
+        machine
+    }
+
+    fn answer(&mut self) -> Answer {
+        let stream = self.agent.stdout.as_mut().expect("it is piped");
+        read_frame::<Envelope<Answer>>(stream).expect("an answer").body
+    }
+
+    fn ask(&mut self, body: Request) -> Answer {
+        self.number += 1;
+        let envelope = Envelope { number: self.number, body };
+        write_frame(self.agent.stdin.as_mut().expect("it is piped"), &envelope).expect("the agent reads");
+        self.answer()
+    }
+
+    /// Runs a program in the machine.
+    fn run(&mut self, argv: &[&str]) -> Finished {
+        let mut command = Command::new(argv.iter().copied()).timeout_s(LIMIT_S);
+        command.environment.insert("HOME".to_owned(), "/root".to_owned());
+        let request = Box::new(Request::Run(command));
+        let timeout_ms = (LIMIT_S + 60) * 1000;
+        match self.ask(Request::Forward { machine: HOST, timeout_ms, request }) {
+            Answer::Finished(finished) => finished,
+            other => panic!("{argv:?}: {other:?}"),
+        }
+    }
+
+    /// Runs a program that has to succeed; what it prints.
+    fn said(&mut self, argv: &[&str]) -> String {
+        let finished = self.run(argv);
+        assert!(finished.succeeded(), "{argv:?}: {}{}", finished.stdout_text(), finished.stderr_text());
+        finished.stdout_text()
+    }
+
+    /// `nestor run --on this`, of which nothing must be left.
+    fn run_nestor(&mut self, stack: &str, workload: &str) -> Value {
+        let run = ["{nestor}", "run", "--on", "this", stack, workload, "-n", "1", "--json"];
+        let view = json(&self.said(&[&run[..], &["--store", "/root/results.sqlite"]].concat()));
+        self.assert_nothing_left();
+        view
+    }
+
+    fn assert_nothing_left(&mut self) {
+        let left = "ls /sys/class/net; cat /proc/self/mounts /var/lib/nfs/etab; find /root/.cache/nestor/work -mindepth 1; \
+                    grep '^th [1-9]' /proc/net/rpc/nfsd; ls /sys/block/nbd0/pid";
+        let left = self.run(&["sh", "-c", left]).stdout_text();
+        for sign in ["nestor", "/mount-", "198.18", "th ", "pid"] {
+            assert!(!left.contains(sign), "{sign}: {left}");
+        }
+    }
+}
+
+impl Drop for LabMachine {
+    fn drop(&mut self) {
+        // At the end of its input, the agent ends the machine.
+        drop(self.agent.stdin.take());
+        let _ = self.agent.wait();
+    }
+}
+
+#[test]
+fn what_this_kernel_lacks_for_a_link_is_named_before_the_medium_is_touched() {
+    if !can_run(true, false) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let disk = sandbox.disk("disk.img", 64 * MIB);
+    let stack = format!("nfs:vers=3/link/ext4/file:{disk}");
+    let known = fs::read_to_string("/proc/filesystems").expect("a kernel with /proc");
+    let has = |name: &str| known.split_whitespace().any(|word| word == name);
+    if has("nfsd") && has("nfs") {
+        eprintln!("not tried: this kernel has NFS");
+        return;
+    }
+    let run = sandbox.nestor(["run", "--on", "this", &stack, "fio:seq-write:size=1M", "-n", "1"]);
+    let run = { run }.assert().failure();
+    run.stdout(contains("this kernel does not have an NFS server (module nfsd, CONFIG_NFSD)").count(1));
+    let bytes = fs::read(&disk).expect("the disk is there");
+    assert!(bytes.iter().all(|byte| *byte == 0), "not a byte was written");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn what_a_client_in_a_namespace_does_not_have_is_refused() {
+    if !can_run(true, false) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let disk = sandbox.disk("disk.img", 64 * MIB);
+    for (option, why) in [
+        ("queue=1M", "`queue` is of the modelled link"),
+        ("memory=1G", "`memory` is of emulated machines"),
+        ("cpus=2", "`cpus` is of emulated machines"),
+    ] {
+        let stack = format!("nfs/link:{option}/ext4/file:{disk}");
+        let run =
+            sandbox.nestor(["run", "--on", "this", &stack, "fio:seq-write:size=1M", "-n", "1"]).assert();
+        run.failure().stdout(contains(why).count(1));
+    }
+    let stack = format!("nfs/link/ext4/file:{disk}");
+    let run = sandbox.nestor(["run", "--on", "ssh:nowhere", &stack, "fio:seq-write:size=1M"]).assert();
+    run.failure().stderr(contains("a link joins two machines, but `--on ssh:nowhere` is one"));
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "builds stacks in an emulated machine, some minutes; part of `make test-long`"]
+fn nfs_and_nbd_work_over_a_link_of_the_kernel_and_leave_nothing() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let mut machine = LabMachine::boot(&sandbox);
+    machine.said(&["modprobe", "null_blk", "nr_devices=1", "memory_backed=1", "gb=1"]);
+    let view = machine.run_nestor(
+        "nfs:vers=3/link:rate=20mbit:delay=2ms/ext4/dev:/dev/nullb0",
+        "fio:seq-write:size=4M:runtime=2s",
+    );
+    let network = &view[0]["networks"][0];
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("a number: {network}"));
+    let procedures = network["procedures"].as_array().expect("what was called");
+    assert!(procedures.iter().any(|row| row["procedure"] == "WRITE"), "{network}");
+    for row in procedures {
+        assert_eq!(number(&row["calls"]), number(&row["server_calls"]), "{row}");
+    }
+    let calls: u64 = procedures.iter().map(|row| number(&row["calls"])).sum();
+    let call_bytes: u64 = procedures.iter().map(|row| number(&row["sent_bytes"])).sum();
+    let [frames, bytes] = ["frames", "bytes"].map(|what| number(&network["to_server"][what]));
+    assert!(frames >= calls, "each call is at least one frame: {network}");
+    // As over the modelled link: headers of Ethernet, IP and TCP with time stamps are 66 bytes a frame.
+    let expected = call_bytes + 66 * frames;
+    assert!(bytes.abs_diff(expected) * 100 <= expected, "{expected}: {network}");
+
+    let view =
+        machine.run_nestor("ext4/nbd/link:rate=100mbit/dev:/dev/nullb0", "fio:rand-read:size=4M:runtime=2s");
+    let network = &view[0]["networks"][0];
+    assert!(number(&network["to_client"]["bytes"]) >= 4 * MIB, "{network}");
+    drop(machine);
+    sandbox.assert_nothing_left();
+}
