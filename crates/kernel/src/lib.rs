@@ -1,5 +1,5 @@
-//! A kernel's view of its machine: mounts, the users of a device or file, disks, processes and their processor time, and programs ended
-//! for want of memory.
+//! A kernel's view of its machine: mounts, the users of a device or file, disks, processes, their processor time and their
+//! waiting for it, and programs ended for want of memory.
 //!
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
 //! stacks down depends on this list.
@@ -10,3 +10,4 @@ pub mod mounts;
 pub mod out_of_memory;
 pub mod processes;
 pub mod processor_time;
+pub mod waiting;

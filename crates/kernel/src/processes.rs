@@ -1,8 +1,9 @@
 //! Which processes are meant: all, one with its children, a control group's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use procfs::process::{Process, Stat, Task};
 
@@ -67,6 +68,14 @@ impl Who {
 /// The threads of a process.
 pub fn threads(pid: u32) -> Vec<u32> {
     tasks(pid).iter().map(|task| task.tid.cast_unsigned()).collect()
+}
+
+/// How long each thread of a process has waited in the queue of a processor; none where the kernel does not count it.
+pub(crate) fn run_delays(pid: u32) -> BTreeMap<u32, Duration> {
+    let waited = |task: &Task| {
+        Some((task.tid.cast_unsigned(), Duration::from_nanos(task.schedstat().ok()?.run_delay)))
+    };
+    tasks(pid).iter().filter_map(waited).collect()
 }
 
 /// Whether a process does anything any more. One that has ended and was not waited for is there, but without threads.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::time::Duration;
 
 use procfs::process::Stat;
 
@@ -16,6 +17,8 @@ pub struct MachineTimes {
     pub system: u64,
     /// In programs, in the kernel, or taken by the hypervisor.
     pub busy: u64,
+    /// Taken by the hypervisor for others.
+    pub stolen: u64,
     /// Busy, idle or waiting for I/O.
     pub total: u64,
 }
@@ -30,12 +33,13 @@ impl MachineTimes {
         let found = first.split_whitespace().skip(1).filter_map(|number| number.parse().ok());
         numbers.iter_mut().zip(found).for_each(|(number, found)| *number = found);
         let sum = |numbers: &[u64]| numbers.iter().fold(0, |sum: u64, number| sum.saturating_add(*number));
-        let [user, nice, system, idle, iowait, irq, softirq, _] = numbers;
+        let [user, nice, system, idle, iowait, irq, softirq, stolen] = numbers;
         let total = sum(&numbers);
         Self {
             user: sum(&[user, nice]),
             system: sum(&[system, irq, softirq]),
             busy: total - sum(&[idle, iowait]),
+            stolen,
             total,
         }
     }
@@ -122,6 +126,11 @@ pub fn own_s() -> f64 {
     stat_of(std::process::id()).map_or(0, used) as f64 / per_second() as f64
 }
 
+/// The time of so many ticks of `/proc`.
+pub(crate) fn ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / per_second() as f64)
+}
+
 fn per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
@@ -166,7 +175,7 @@ mod tests {
     fn waiting_for_a_disk_is_not_busy() {
         let before = MachineTimes::parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
         let after = MachineTimes::parse("cpu  130 0 70 820 80 0 0 0 0 0\n");
-        assert_eq!(before, MachineTimes { user: 100, system: 50, busy: 150, total: 1000 });
+        assert_eq!(before, MachineTimes { user: 100, system: 50, busy: 150, stolen: 0, total: 1000 });
         assert_eq!(before.busy_share_until(&after), 0.5);
         assert_eq!(before.busy_share_until(&before), 0.0);
     }
@@ -177,7 +186,7 @@ mod tests {
         let stat = format!("cpu  {most} {most} {most} {most} {most} 1 1 1\n");
         assert_eq!(
             MachineTimes::parse(&stat),
-            MachineTimes { user: most, system: most, busy: 0, total: most }
+            MachineTimes { user: most, system: most, busy: 0, stolen: 1, total: most }
         );
     }
 }

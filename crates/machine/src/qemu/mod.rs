@@ -4,6 +4,7 @@ mod accelerator;
 mod agent_port;
 mod arguments;
 mod disk;
+mod doing;
 mod joining;
 mod kept_state;
 mod plugging;

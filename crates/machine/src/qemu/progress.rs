@@ -1,14 +1,24 @@
-//! Whether a machine in virtual time still gets on, when it has taken longer than its limit in real time.
+//! Whether a machine still gets on, when it has taken longer than its limit in real time.
 //!
-//! How long a real second is for such a machine depends on what else the real one does, so a limit of real time says nothing of it.
-//! What counts is whether it executes instructions, and how many: they are its own time.
+//! How long a real second is for a machine in virtual time depends on what else the real one does, so a limit of real time says nothing of it.
+//! What counts is whether it executes instructions, and how many: they are its own time. A machine in real time has as much longer as it
+//! waited for processors that others had.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nestor_kernel::waiting::WaitForProcessors;
 use nestor_processor::ProcessorSpeed;
 
 /// How long a machine may execute nothing.
 pub const STANDSTILL_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long to wait for an answer, by the machine's time.
+pub enum Patience {
+    /// As long as it gets on.
+    Virtual(Progress),
+    /// As long as it may take, and as it had no processors.
+    Real(Overtime),
+}
 
 /// What was seen of one request, or of a boot.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +48,32 @@ impl Progress {
     }
 }
 
+/// One request of a machine in real time, or its boot.
+pub struct Overtime {
+    begin: Instant,
+    limit: Duration,
+    waits: WaitForProcessors,
+}
+
+impl Overtime {
+    /// For what may take a process `limit` from now on, on processors of its own.
+    pub fn new(limit: Duration, process: u32) -> Self {
+        Self { begin: Instant::now(), limit, waits: WaitForProcessors::begin(process) }
+    }
+
+    /// How much longer to wait for it.
+    pub fn left(&self) -> Option<Duration> {
+        left(self.limit, self.waits.so_far(), self.begin.elapsed())
+    }
+}
+
+fn left(limit: Duration, waited: Duration, elapsed: Duration) -> Option<Duration> {
+    (limit + waited).checked_sub(elapsed).filter(|left| *left >= LEAST_OVERTIME)
+}
+
+/// Less is not worth another look.
+const LEAST_OVERTIME: Duration = Duration::from_millis(100);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +94,15 @@ mod tests {
             assert!(progress.is_to_be_awaited(executed), "{executed}");
         }
         assert!(!progress.is_to_be_awaited(16_000_000_000));
+    }
+
+    #[test]
+    fn who_waited_for_a_processor_has_that_much_longer() {
+        let s = Duration::from_secs;
+        assert_eq!(left(s(90), s(0), s(90)), None, "it had processors all the time, or wanted none");
+        assert_eq!(left(s(90), s(60), s(90)), Some(s(60)));
+        assert_eq!(left(s(90), s(80), s(150)), Some(s(20)));
+        assert_eq!(left(s(90), s(80), s(170)), None);
     }
 
     #[test]

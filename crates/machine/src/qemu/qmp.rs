@@ -22,6 +22,8 @@ pub struct Qmp {
     events: Vec<Value>,
     /// How long each answer may take.
     limit: Duration,
+    /// The number of the last command, which its answer repeats.
+    last: u64,
 }
 
 /// Why a command was not carried out.
@@ -129,7 +131,7 @@ impl Qmp {
     pub fn connect(socket: &Path, limit: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(limit))?;
-        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new(), limit };
+        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new(), limit, last: 0 };
         qmp.read_line()?;
         qmp.execute("qmp_capabilities", &json!({})).map_err(io::Error::other)?;
         qmp.set_timeout(ANSWER_LIMIT);
@@ -141,9 +143,30 @@ impl Qmp {
     /// # Errors
     /// QEMU's own description of what is wrong, or that it is gone.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
-        let line = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
+        let line = self.line(command, arguments);
         self.reader.get_ref().write_all(line.as_bytes()).map_err(QmpError::unheard(command, self.limit))?;
         self.answer(command)
+    }
+
+    /// The same, with a limit of its own.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn execute_within(
+        &mut self,
+        limit: Duration,
+        command: &str,
+        arguments: &Value,
+    ) -> Result<Value, QmpError> {
+        self.set_timeout(limit);
+        let answer = self.execute(command, arguments);
+        self.set_timeout(ANSWER_LIMIT);
+        answer
+    }
+
+    fn line(&mut self, command: &str, arguments: &Value) -> String {
+        self.last += 1;
+        json!({ "execute": command, "arguments": arguments, "id": self.last }).to_string() + "\n"
     }
 
     fn answer(&mut self, command: &str) -> Result<Value, QmpError> {
@@ -152,6 +175,8 @@ impl Qmp {
             let mut message = self.read_line().map_err(&unheard)?;
             if message.get("event").is_some() {
                 self.events.push(message);
+            } else if message.get("id").and_then(Value::as_u64) != Some(self.last) {
+                // The answer to a command that had its limit.
             } else if let Some(error) = message.get("error") {
                 let word = |name: &str| error.get(name).and_then(Value::as_str);
                 let text = word("desc").unwrap_or("no description").to_owned();
@@ -178,7 +203,7 @@ impl Qmp {
     /// As [`Self::execute`].
     pub fn give_file(&mut self, name: &str, file: &File) -> Result<(), QmpError> {
         let unheard = QmpError::unheard("getfd", self.limit);
-        let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string() + "\n";
+        let line = self.line("getfd", &json!({ "fdname": name }));
         let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use nestor_stack::Accelerator;
 
 use super::arguments::{self, MachineFiles};
+use super::doing;
 use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::plugging;
-use super::progress::{Progress, STANDSTILL_LIMIT};
+use super::progress::{Overtime, Patience, Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
 use super::tick_offset;
 use super::version::GuestPaging;
@@ -194,17 +195,29 @@ impl QemuMachine {
         Ok((connection, qmp))
     }
 
-    /// How much longer to wait for something in virtual time that has taken its limit of real time.
-    fn longer(&self, progress: &mut Progress) -> Option<Duration> {
-        // If the monitor does not answer either, the machine makes no progress.
-        let executed = lock(&self.qmp).executed().ok()?;
-        progress.is_to_be_awaited(executed).then_some(STANDSTILL_LIMIT)
+    fn patience(&self, limit: Duration) -> Patience {
+        match self.keeper {
+            Some(_) => Patience::Virtual(Progress::new(limit, self.speed)),
+            None => Patience::Real(Overtime::new(limit, lock(&self.qemu).id())),
+        }
+    }
+
+    /// How much longer to wait for something that has taken its limit of real time.
+    fn longer(&self, patience: &mut Patience) -> Option<Duration> {
+        match patience {
+            Patience::Virtual(progress) => {
+                // If the monitor does not answer either, the machine makes no progress.
+                let executed = lock(&self.qmp).executed().ok()?;
+                progress.is_to_be_awaited(executed).then_some(STANDSTILL_LIMIT)
+            }
+            Patience::Real(overtime) => overtime.left(),
+        }
     }
 
     fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), Refusal> {
-        let mut progress = Progress::new(limit, self.speed);
-        let longer = &mut || self.keeper.as_ref().and_then(|_| self.longer(&mut progress));
-        self.connection.await_hello(deadline.saturating_duration_since(Instant::now()), longer).map_err(|e| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut patience = self.patience(left);
+        self.connection.await_hello(left, &mut || self.longer(&mut patience)).map_err(|e| {
             let what = match e {
                 NoAnswer::TimedOut(_) => late("it did not boot", limit),
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
@@ -232,11 +245,9 @@ impl QemuMachine {
 
 impl RunningMachine for QemuMachine {
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
-        let Some(keeper) = &self.keeper else {
-            return self.connection.request(request, limit);
-        };
-        let mut progress = Progress::new(limit, self.speed);
-        let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress));
+        let mut patience = self.patience(limit);
+        let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut patience));
+        let Some(keeper) = &self.keeper else { return answer };
         if let Err(NoAnswer::Gone(_)) = answer {
             return answer;
         }
@@ -318,7 +329,11 @@ impl RunningMachine for QemuMachine {
             let has_ended = matches!(wait_at_most(&qemu, Duration::from_millis(500)), Ok(true));
             if has_ended { qemu.try_wait().ok().flatten() } else { None }
         };
-        let state = ended.map_or_else(String::new, |status| format!("; its QEMU has ended ({status})"));
+        let state = match ended {
+            Some(status) => format!("; its QEMU has ended ({status})"),
+            // A monitor that does not answer has nothing to add.
+            None => doing::in_words(&mut lock(&self.qmp)).unwrap_or_default(),
+        };
         let console = tail(&self.files.console(), "its console ends");
         let qemu = tail(&self.files.qemu_log(), "QEMU said");
         if ended.is_some() && console.is_empty() && qemu.is_empty() {
