@@ -10,6 +10,7 @@ use std::path::Path;
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
+use crate::accesses::FileAccesses;
 use crate::decode::calls::{Access, CallEvent, CallReader, ClientCall, ServerCall};
 use crate::error::TraceError;
 use crate::rpc::{CallKind, RpcCounts};
@@ -185,6 +186,9 @@ pub fn join<'a>(client: &'a TracedCalls, server: &'a TracedCalls) -> JoinedCalls
 pub struct CallMetrics {
     /// By procedure, as the client calls it.
     pub procedures: BTreeMap<String, CallTimes>,
+    /// Where the server read and wrote in files; of runs of earlier versions it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<FileAccesses>,
     /// How often the client sent a call another time.
     pub retransmissions: u64,
     /// Replies of the server to calls that it had replied to before.
@@ -219,8 +223,13 @@ pub struct CallTimes {
 }
 
 impl CallMetrics {
-    /// Condenses joined calls.
-    pub fn of(joined: &JoinedCalls<'_>, retransmissions: u64, dropped_events: u64) -> Self {
+    /// Condenses the calls of both ends, of which `dropped_events` are missing.
+    pub fn of(client: &TracedCalls, server: &TracedCalls, dropped_events: u64) -> Self {
+        let accesses = Some(FileAccesses::of(&server.accesses));
+        Self { accesses, ..Self::of_joined(&join(client, server), client.retransmissions, dropped_events) }
+    }
+
+    fn of_joined(joined: &JoinedCalls<'_>, retransmissions: u64, dropped_events: u64) -> Self {
         let mut procedures: BTreeMap<&str, Times> = BTreeMap::new();
         for call in &joined.calls {
             procedures.entry(&call.client.procedure).or_default().push(call);
@@ -228,6 +237,7 @@ impl CallMetrics {
         let procedures = procedures.into_iter().map(|(name, times)| (name.to_owned(), times.finish()));
         Self {
             procedures: procedures.collect(),
+            accesses: None,
             retransmissions,
             repeated: joined.calls.iter().map(|call| call.replies.saturating_sub(1)).sum(),
             unserved: joined.calls.iter().filter(|call| call.server.is_none()).count() as u64,

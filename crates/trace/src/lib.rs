@@ -3,6 +3,7 @@
 //! [`decode`] reads what was recorded into [`event::BlockEvent`]s, in constant memory; [`layer`] follows requests
 //! through them and counts; [`summarize`] joins the two into [`LayerMetrics`].
 
+pub mod accesses;
 pub mod analyze;
 pub mod application;
 pub mod attribute;
@@ -25,6 +26,7 @@ pub mod rpc;
 mod sink;
 pub mod summarize;
 
+pub use accesses::{AccessPattern, FileAccesses};
 pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, TracedDevice, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
 pub use calls::{CallEnd, CallMetrics, CallTimes, TracedCalls};

@@ -10,7 +10,7 @@ use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::Command;
 use nestor_stack::{LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
-use nestor_trace::calls::{differences, join};
+use nestor_trace::calls::differences;
 use nestor_trace::recording::SUMMARY_FILE;
 use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
 use nestor_trace::{CallEnd, CallMetrics, RecordSummary, TraceError, TracedCalls};
@@ -148,7 +148,7 @@ fn joined(
     let lost =
         |recorded: &RecordedCalls, traced: &TracedCalls| recorded.dropped_events.max(traced.lost_events);
     let dropped = lost(client, &here) + lost(server, &there);
-    let metrics = CallMetrics::of(&join(&here, &there), here.retransmissions, dropped);
+    let metrics = CallMetrics::of(&here, &there, dropped);
     let mut said = Vec::new();
     for (end, name, traced, counted) in
         [(CallEnd::Client, "client", &here, &counted[0]), (CallEnd::Server, "server", &there, &counted[1])]

@@ -6,7 +6,7 @@ use nestor_link::Sent;
 use nestor_results::record::LayerRecord;
 use nestor_results::{NetworkRecord, Outcome};
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
+use nestor_trace::{AccessPattern, CallMetrics, CallTimes, FileAccesses, FrameMetrics, LinkMetrics};
 
 /// Calls of a client and of a server, and the link's counts.
 fn network() -> NetworkRecord {
@@ -90,7 +90,16 @@ fn recorded_calls_are_a_row_of_the_layers_and_their_time_is_divided() {
     };
     let commit = CallTimes { calls: 1, response: times(&[9_000_000]), ..CallTimes::default() };
     let procedures = [("WRITE".to_owned(), write), ("COMMIT".to_owned(), commit)].into();
-    let calls = CallMetrics { procedures, dropped_events: 5, ..CallMetrics::default() };
+    let writes = AccessPattern {
+        accesses: 3,
+        bytes: 3 << 20,
+        files: 1,
+        sizes: [(1 << 20, 2), (1 << 19, 1)].into(),
+        sequential: 2,
+        seek_mean_bytes: Some(262_144.0),
+    };
+    let accesses = Some(FileAccesses { writes, ..FileAccesses::default() });
+    let calls = CallMetrics { procedures, accesses, dropped_events: 5, ..CallMetrics::default() };
     measured.layers.insert(1, layer("nfs:vers=3", "network file system", "client", None));
     measured.networks.push(NetworkRecord { calls: Some(Box::new(calls)), ..network() });
     let stored = stored(records);
@@ -111,6 +120,11 @@ fn recorded_calls_are_a_row_of_the_layers_and_their_time_is_divided() {
     COMMIT                           1   0 B      0 B       -         -         -       -        9.0 ms    9.0 ms
     all                              4   0 B  3.0 MiB  2.0 us  200.0 us  399.9 us  2.0 us      500.2 us    9.0 ms
     5 events of calls are missing: all counts are lower bounds
+    ");
+    let from = text.find("  files of").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(2).collect::<Vec<_>>().join("\n"), @"
+    files of nfs:vers=3 at the server  accesses    bytes  files         most have  sequential  mean distance
+    writes                                    3  3.0 MiB      1  1.0 MiB (66.7 %)      66.7 %        256 KiB
     ");
 }
 

@@ -35,6 +35,7 @@ pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> 
     lines.extend(table.lines());
     lines.extend(style.wrapped("  ", 4, &network.link_words()));
     lines.extend(times_table(network, style));
+    lines.extend(accesses_table(network));
     lines
 }
 
@@ -71,6 +72,31 @@ fn times_table(network: &NetworkView, style: Style) -> Vec<String> {
         lines.extend(style.wrapped("  ", 4, &words));
     }
     lines
+}
+
+/// Where the server read and wrote in files, where it was recorded.
+fn accesses_table(network: &NetworkView) -> Vec<String> {
+    use Align::{Left, Right};
+    if network.accesses.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
+    let heading = format!("files of {} at the server", network.layer);
+    table.row(&[&heading, "accesses", "bytes", "files", "most have", "sequential", "mean distance"]);
+    for row in &network.accesses {
+        let usual =
+            format!("{} ({})", units::bytes(row.usual_size_bytes), units::share(row.usual_size_share));
+        table.row(&[
+            row.kind,
+            &units::count(row.accesses),
+            &units::bytes(row.bytes),
+            &units::count(row.files),
+            &usual,
+            &units::share(row.sequential_share),
+            &row.seek_mean_bytes.map_or_else(|| "-".to_owned(), |bytes| units::bytes(bytes.round() as u64)),
+        ]);
+    }
+    [String::new()].into_iter().chain(table.lines()).collect()
 }
 
 /// The parts of a call's time are means, which add up.

@@ -14,7 +14,7 @@ pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
 pub use matrix::{CellKind, Matrix, MatrixCell};
-pub use network::{CallTimesRow, LinkView, NetworkView, ProcedureRow, WayView};
+pub use network::{AccessRow, CallTimesRow, LinkView, NetworkView, ProcedureRow, WayView};
 pub use path::{PathRow, PathView};
 pub use run::{RunView, RunsView};
 pub(crate) use study::decision_words;

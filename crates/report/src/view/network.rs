@@ -4,7 +4,7 @@ use nestor_link::Sent;
 use nestor_results::{Measured, NetworkRecord};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_text::units;
-use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
+use nestor_trace::{AccessPattern, CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
 use serde::Serialize;
 
 /// A network file system or network disk, and its link.
@@ -22,6 +22,9 @@ pub struct NetworkView {
     /// How the time of calls divides, in the order of [`Self::procedures`]; nothing where they were only counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<CallTimesRow>,
+    /// Where the server read and wrote in files; nothing where it was not recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accesses: Vec<AccessRow>,
     /// Events of calls that the recorders lost.
     pub dropped_events: u64,
     /// What the link carried to the server.
@@ -71,6 +74,48 @@ pub struct CallTimesRow {
     pub server: Option<LatencySummary>,
     /// At the client, from the reply until it is done.
     pub after: Option<LatencySummary>,
+}
+
+/// Reads or writes of files at the server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AccessRow {
+    /// `reads` or `writes`.
+    pub kind: &'static str,
+    /// How many.
+    pub accesses: u64,
+    /// Of how many bytes together.
+    pub bytes: u64,
+    /// Of how many files.
+    pub files: u64,
+    /// The size that most of them have: the greatest power of two that is not more.
+    pub usual_size_bytes: u64,
+    /// How many have it (0 to 1).
+    pub usual_size_share: f64,
+    /// How many continue where the last one of the same file ended (0 to 1).
+    pub sequential_share: f64,
+    /// Mean distance in bytes from the end of the last one of the same file.
+    pub seek_mean_bytes: Option<f64>,
+}
+
+impl AccessRow {
+    fn all_of(calls: &CallMetrics) -> Vec<Self> {
+        let both = calls.accesses.iter().flat_map(|all| [("reads", &all.reads), ("writes", &all.writes)]);
+        both.filter_map(|(kind, pattern)| Self::of(kind, pattern)).collect()
+    }
+
+    fn of(kind: &'static str, pattern: &AccessPattern) -> Option<Self> {
+        let (usual_size_bytes, usual_size_share) = pattern.usual_size()?;
+        Some(Self {
+            kind,
+            accesses: pattern.accesses,
+            bytes: pattern.bytes,
+            files: pattern.files,
+            usual_size_bytes,
+            usual_size_share,
+            sequential_share: pattern.sequential_share()?,
+            seek_mean_bytes: pattern.seek_mean_bytes,
+        })
+    }
 }
 
 impl CallTimesRow {
@@ -134,6 +179,7 @@ impl NetworkView {
             calls,
             calls_per_operation: per_operation(calls).filter(|_| calls > 0),
             times: network.calls.as_deref().map(CallTimesRow::all_of).unwrap_or_default(),
+            accesses: network.calls.as_deref().map(AccessRow::all_of).unwrap_or_default(),
             dropped_events: network.calls.as_ref().map_or(0, |calls| calls.dropped_events),
             to_server: network.to_server.clone(),
             to_client: network.to_client.clone(),

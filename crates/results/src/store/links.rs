@@ -1,7 +1,7 @@
 //! What went over networks, in the tables that queries read.
 
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{CallMetrics, FrameMetrics, LinkMetrics};
+use nestor_trace::{CallMetrics, FileAccesses, FrameMetrics, LinkMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -35,6 +35,9 @@ pub(super) fn insert_networks(
         }
         if let Some(calls) = &network.calls {
             insert_call_times(connection, run, depth, calls)?;
+            if let Some(accesses) = &calls.accesses {
+                insert_accesses(connection, run, depth, accesses, calls.dropped_events)?;
+            }
         }
         for (toward, sent) in [("server", &network.to_server), ("client", &network.to_client)] {
             let [frames, bytes, lost, refused] =
@@ -60,6 +63,29 @@ fn insert_call_times(
         values.extend(parts.into_iter().flat_map(|part| summary_values(part.as_ref())));
         values.push(Value::from(integer(calls.dropped_events)));
         insert_row(connection, "call_times", values)?;
+    }
+    Ok(())
+}
+
+/// Where the server read and wrote in files.
+fn insert_accesses(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    accesses: &FileAccesses,
+    dropped_events: u64,
+) -> rusqlite::Result<()> {
+    let mut patterns =
+        connection.prepare_cached("INSERT INTO file_accesses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+    let mut sizes = connection.prepare_cached("INSERT INTO file_access_sizes VALUES (?, ?, ?, ?, ?)")?;
+    for (kind, pattern) in [("read", &accesses.reads), ("write", &accesses.writes)] {
+        let [count, bytes, files, sequential, dropped] =
+            [pattern.accesses, pattern.bytes, pattern.files, pattern.sequential, dropped_events].map(integer);
+        let seek = pattern.seek_mean_bytes;
+        patterns.execute(params![run, depth, kind, count, bytes, files, sequential, seek, dropped])?;
+        for (size, count) in &pattern.sizes {
+            sizes.execute(params![run, depth, kind, integer(*size), integer(*count)])?;
+        }
     }
     Ok(())
 }

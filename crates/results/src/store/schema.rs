@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 11] = [
+const MIGRATIONS: [(&str, Option<Fill>); 12] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -23,6 +23,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 11] = [
     (VERSION_9, None),
     (VERSION_10, None),
     (VERSION_11, None),
+    (VERSION_12, None),
 ];
 
 const VERSION_1: &str = "
@@ -309,6 +310,30 @@ CREATE TABLE call_times (           -- from the calls as both ends recorded them
     after_mean_ns REAL, after_p50_ns INTEGER, after_p99_ns INTEGER,          -- from the reply until the client was done
     dropped INTEGER NOT NULL,       -- events that are missing, of all procedures: all counts are lower bounds
     PRIMARY KEY (run, depth, procedure)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Where servers of network file systems read and wrote in files. Of earlier runs, only how much in all.
+const VERSION_12: &str = "
+CREATE TABLE file_accesses (        -- of calls, at the server
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,         -- of the network file system, as in layers
+    kind TEXT NOT NULL CHECK (kind IN ('read', 'write')),
+    accesses INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    files INTEGER NOT NULL,
+    sequential INTEGER NOT NULL,    -- accesses that continue where the last one of the same file ended
+    seek_mean_bytes REAL,           -- from the end of the last one of the same file; NULL: no file had two
+    dropped INTEGER NOT NULL,       -- events that are missing: all counts are lower bounds
+    PRIMARY KEY (run, depth, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE file_access_sizes (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('read', 'write')),
+    size_bytes INTEGER NOT NULL,    -- the greatest power of two that is not more; 0 for nothing
+    accesses INTEGER NOT NULL,
+    PRIMARY KEY (run, depth, kind, size_bytes)
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -4,7 +4,7 @@ use nestor_link::Sent;
 use std::collections::BTreeMap;
 
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
+use nestor_trace::{AccessPattern, CallMetrics, CallTimes, FileAccesses, FrameMetrics, LinkMetrics};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -27,8 +27,17 @@ fn calls() -> CallMetrics {
         after: None,
         ..CallTimes::default()
     };
+    let writes = AccessPattern {
+        accesses: 4,
+        bytes: 16384,
+        files: 1,
+        sizes: BTreeMap::from([(4096, 3), (2048, 1)]),
+        sequential: 2,
+        seek_mean_bytes: Some(512.5),
+    };
     CallMetrics {
         procedures: BTreeMap::from([("WRITE".to_owned(), write)]),
+        accesses: Some(FileAccesses { writes, ..FileAccesses::default() }),
         dropped_events: 2,
         ..CallMetrics::default()
     }
@@ -110,6 +119,24 @@ fn the_times_of_calls_are_in_a_table_by_procedure() {
         .unwrap();
     assert!((kept.4 - 3000).abs() < 10, "{kept:?}");
     assert_eq!((kept.0, kept.1.as_str(), kept.2, kept.3, kept.5, kept.6), (1, "WRITE", 4, 16384, None, 2));
+}
+
+#[test]
+fn where_a_server_wrote_in_files_is_in_tables() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("results.sqlite");
+    Store::open(&path).unwrap().insert(&over_a_link()).unwrap();
+    let tables = Connection::open(&path).unwrap();
+    let all = "SELECT depth, accesses, bytes, files, sequential, seek_mean_bytes, dropped FROM file_accesses";
+    let kept: (i64, i64, i64, i64, i64, Option<f64>, i64) = tables
+        .query_row(&format!("{all} WHERE kind = 'write'"), [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+        })
+        .unwrap();
+    assert_eq!(kept, (1, 4, 16384, 1, 2, Some(512.5), 2));
+    let large = "SELECT sum(accesses) FROM file_access_sizes WHERE kind = 'write' AND size_bytes >= 4096";
+    let large: i64 = tables.query_row(large, [], |row| row.get(0)).unwrap();
+    assert_eq!(large, 3);
 }
 
 #[test]

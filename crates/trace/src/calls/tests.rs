@@ -28,11 +28,13 @@ fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
     let joined = join(&here, &there);
     let call = &joined.calls[0];
     assert_eq!((call.wire_ns(), call.after_ns(), call.replies), (Some(400), 20, 1));
-    let metrics = CallMetrics::of(&joined, 0, 0);
+    let metrics = CallMetrics::of(&here, &there, 0);
     let write = &metrics.procedures["WRITE"];
     assert_eq!((write.calls, write.written_bytes, write.read_bytes), (1, 4096, 0));
     let p50 = |times: &Option<LatencyHistogram>| times.as_ref().unwrap().quantile_ns(0.5).unwrap();
     assert_eq!([&write.queue, &write.wire, &write.server, &write.after].map(p50), [10, 400, 300, 20]);
+    let accesses = metrics.accesses.as_ref().unwrap();
+    assert_eq!((accesses.writes.accesses, accesses.reads.accesses), (1, 0));
     let kept = serde_json::to_string(&metrics).unwrap();
     assert_eq!(serde_json::from_str::<CallMetrics>(&kept).unwrap(), metrics);
 }
@@ -49,13 +51,13 @@ fn what_one_end_does_not_have_and_what_came_twice_is_counted() {
     };
     let joined = join(&here, &there);
     assert_eq!(joined.outside, 1);
-    let metrics = CallMetrics::of(&joined, here.retransmissions, 0);
+    let metrics = CallMetrics::of(&here, &there, 0);
     assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled, metrics.retransmissions), (1, 1, 1, 1));
     assert_eq!(metrics.procedures["READ"].server.as_ref().unwrap().count(), 3);
     // A number that was given again is another call.
     let again = TracedCalls { client: vec![client(7, "READ", times); 2], ..TracedCalls::default() };
     let there = TracedCalls { server: vec![server(7, "READ", 1); 2], ..TracedCalls::default() };
-    let metrics = CallMetrics::of(&join(&again, &there), 0, 0);
+    let metrics = CallMetrics::of(&again, &there, 0);
     assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled), (0, 0, 0));
 }
 
@@ -100,7 +102,7 @@ proptest! {
             ..TracedCalls::default()
         };
         let joined = join(&here, &there);
-        let metrics = CallMetrics::of(&joined, 0, 0);
+        let metrics = CallMetrics::of(&here, &there, 0);
         let (ours, theirs) = (ours.len() as u64, theirs.len() as u64);
         prop_assert_eq!(metrics.sum(|times| times.calls), ours);
         prop_assert_eq!(ours - metrics.unserved + metrics.repeated + metrics.uncalled + joined.outside, theirs);
