@@ -3,12 +3,14 @@
 //! A log is a header and then records, all little-endian. What is in both, a [`Form`] says.
 
 mod fields;
+mod reader;
 mod writer;
 
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 pub use fields::{Cursor, Fields};
+pub use reader::{Decode, ReadStep, Reader};
 pub use writer::{Behind, Form, Limits, LogSummary, Writer};
 
 /// A log that could not be written.
