@@ -150,6 +150,7 @@ fn link_log() -> Vec<u8> {
         bytes: 1514,
         wire_bytes: 1538,
         tcp_bytes: 1448,
+        tcp_again_bytes: 0,
         taken_ns: 1000,
         begins_ns: 2000,
         leaves_ns: 14_304,

@@ -27,6 +27,32 @@ const TCP: u8 = 6;
 /// An IPv6 header without extensions (RFC 8200, 3).
 const IPV6_HEADER_BYTES: usize = 40;
 
+/// Both ends of a TCP connection, in one direction: addresses and ports as they are in the headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow([u8; Self::BYTES]);
+
+impl Flow {
+    /// Two addresses of IPv6 and two ports.
+    pub const BYTES: usize = 36;
+}
+
+impl From<[u8; Flow::BYTES]> for Flow {
+    fn from(bytes: [u8; Flow::BYTES]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// A TCP segment, whether it is to be cut or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its connection.
+    pub flow: Flow,
+    /// The number of its first byte of data.
+    pub sequence: u32,
+    /// Bytes of data.
+    pub bytes: usize,
+}
+
 /// A frame with its header. Whatever a guest wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -85,26 +111,26 @@ impl Frame {
         (segment > 0 && headers < self.ethernet().len()).then_some((headers, segment))
     }
 
-    /// Bytes of data of a TCP segment, whether it is to be cut or not; 0 of everything else.
-    pub fn tcp_bytes(&self) -> usize {
-        self.tcp_data().unwrap_or(0)
-    }
-
-    fn tcp_data(&self) -> Option<usize> {
+    /// The TCP segment; `None` of everything else.
+    pub fn tcp_segment(&self) -> Option<Segment> {
         let frame = self.ethernet();
         let packet = frame.get(PACKET_AT..)?;
         let number =
             |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
         // RFC 791, 3.1: length of the header in words, total length, protocol. RFC 8200, 3: length of the payload, next header.
-        let (header, length, protocol) = match *frame.get(ETHER_TYPE_AT..PACKET_AT)?.as_array()? {
-            IPV4 => (4 * usize::from(packet.first()? & 0xf), number(2)?, *packet.get(9)?),
-            IPV6 => (IPV6_HEADER_BYTES, IPV6_HEADER_BYTES + number(4)?, *packet.get(6)?),
+        let (header, length, protocol, addresses) = match *frame.get(ETHER_TYPE_AT..PACKET_AT)?.as_array()? {
+            IPV4 => (4 * usize::from(packet.first()? & 0xf), number(2)?, *packet.get(9)?, 12..20),
+            IPV6 => (IPV6_HEADER_BYTES, IPV6_HEADER_BYTES + number(4)?, *packet.get(6)?, 8..40),
             _ => return None,
         };
-        // RFC 9293, 3.1: the header's length, in words, is in the upper half of byte 12.
+        // RFC 9293, 3.1: ports, the sequence number, and the header's length in words in the upper half of byte 12.
         let tcp = 4 * usize::from(packet.get(header + 12)? >> 4);
-        let data = length.min(packet.len()).checked_sub(header + tcp)?;
-        (protocol == TCP).then_some(data)
+        let bytes = length.min(packet.len()).checked_sub(header + tcp)?;
+        let mut flow = [0; Flow::BYTES];
+        let ends = packet.get(addresses)?.iter().chain(packet.get(header..header + 4)?);
+        flow.iter_mut().zip(ends).for_each(|(to, from)| *to = *from);
+        let sequence = u32::from_be_bytes(*packet.get(header + 4..header + 8)?.as_array()?);
+        (protocol == TCP).then_some(Segment { flow: Flow(flow), sequence, bytes })
     }
 
     /// Computes the checksum that was left to the interface, for a guest that does not do without it.
@@ -171,16 +197,27 @@ mod tests {
             header[2..4].copy_from_slice(&length.to_be_bytes());
             header
         };
-        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 9000, TCP), 9000).tcp_bytes(), 9000);
+        assert_eq!(
+            packet(IPV4, &ipv4(20 + 32 + 9000, TCP), 9000).tcp_segment().map_or(0, |segment| segment.bytes),
+            9000
+        );
         // An acknowledgement that is padded has none.
-        assert_eq!(packet(IPV4, &ipv4(20 + 32, TCP), 8).tcp_bytes(), 0);
-        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 100, 17), 100).tcp_bytes(), 0, "UDP");
+        assert_eq!(packet(IPV4, &ipv4(20 + 32, TCP), 8).tcp_segment().map_or(0, |segment| segment.bytes), 0);
+        assert_eq!(
+            packet(IPV4, &ipv4(20 + 32 + 100, 17), 100).tcp_segment().map_or(0, |segment| segment.bytes),
+            0,
+            "UDP"
+        );
         let mut ipv6 = [0; IPV6_HEADER_BYTES];
         (ipv6[0], ipv6[5], ipv6[6]) = (0x60, 32 + 77, TCP);
-        assert_eq!(packet(IPV6, &ipv6, 77).tcp_bytes(), 77);
-        assert_eq!(packet([0x08, 0x06], &[0; 28], 0).tcp_bytes(), 0, "ARP");
+        assert_eq!(packet(IPV6, &ipv6, 77).tcp_segment().map_or(0, |segment| segment.bytes), 77);
+        assert_eq!(
+            packet([0x08, 0x06], &[0; 28], 0).tcp_segment().map_or(0, |segment| segment.bytes),
+            0,
+            "ARP"
+        );
         // A packet that says that it is longer than it is.
-        assert_eq!(packet(IPV4, &ipv4(u16::MAX, TCP), 5).tcp_bytes(), 5);
+        assert_eq!(packet(IPV4, &ipv4(u16::MAX, TCP), 5).tcp_segment().map_or(0, |segment| segment.bytes), 5);
     }
 
     proptest! {
@@ -190,7 +227,7 @@ mod tests {
             let data = frame.ethernet().len() as u64;
             let sum: u64 = frame.on_the_wire().sum();
             prop_assert!(sum >= data);
-            prop_assert!(frame.tcp_bytes() < frame.ethernet().len());
+            prop_assert!(frame.tcp_segment().map_or(0, |segment| segment.bytes) < frame.ethernet().len());
             frame.complete_checksum();
         }
     }

@@ -14,6 +14,7 @@ mod logging;
 mod played_guest;
 mod port;
 mod relay;
+mod sequence;
 mod shared;
 mod together;
 

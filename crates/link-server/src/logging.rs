@@ -97,6 +97,7 @@ impl Link {
                 bytes: 0,
                 wire_bytes: 0,
                 tcp_bytes: 0,
+                tcp_again_bytes: 0,
                 taken_ns,
                 begins_ns: taken_ns,
                 leaves_ns: taken_ns,

@@ -11,6 +11,7 @@ use nestor_stop::StopHandle;
 
 use crate::frame::Frame;
 use crate::port::{Arriving, Port, QUEUE_SIZE, Queue};
+use crate::sequence::Sequences;
 use crate::together::Together;
 use crate::{LinkOptions, LinkTime};
 
@@ -31,6 +32,8 @@ pub(crate) struct Link {
     directions: [Direction; 2],
     pub ports: [Port; 2],
     sent: [Sent; 2],
+    /// How far the TCP connections of each have come.
+    sequences: [Sequences; 2],
     pub time: Time,
     /// Of the frames, if they are logged.
     pub log: Option<Writer<FrameLog>>,
@@ -62,6 +65,7 @@ impl Shared {
             directions: seeds.map(|seed| Direction::new(options.wire, seed)),
             ports: [Port::new()?, Port::new()?],
             sent: Default::default(),
+            sequences: Default::default(),
             time,
             log: None,
         };
@@ -251,6 +255,10 @@ impl Link {
         let sent = &mut self.sent[from.index()];
         sent.frames += frames;
         sent.bytes += bytes;
+        let (tcp_bytes, tcp_again_bytes) = frame.tcp_segment().map_or((0, 0), |segment| {
+            let again = self.sequences[from.index()].sent_before(&segment);
+            (segment.bytes as u64, again as u64)
+        });
         let (ended, [begins_ns, leaves_ns, arrives_ns]) = match fate {
             Fate::Arrives { begins_ns, leaves_ns, at_ns } => (Ended::UnderWay, [begins_ns, leaves_ns, at_ns]),
             Fate::Lost { begins_ns, leaves_ns } => (Ended::Lost, [begins_ns, leaves_ns, 0]),
@@ -261,7 +269,8 @@ impl Link {
             frames: capped(frames),
             bytes: capped(bytes),
             wire_bytes: capped(on_wire),
-            tcp_bytes: capped(frame.tcp_bytes() as u64),
+            tcp_bytes: capped(tcp_bytes),
+            tcp_again_bytes: capped(tcp_again_bytes),
             taken_ns,
             begins_ns,
             leaves_ns,

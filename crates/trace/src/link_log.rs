@@ -43,6 +43,9 @@ pub struct FrameMetrics {
     pub wire_bytes: u64,
     /// Data of TCP segments.
     pub tcp_bytes: u64,
+    /// Of that, what its connection had sent before; nothing in logs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tcp_again_bytes: u64,
     /// Nanoseconds in which the wire was taken.
     pub busy_ns: u64,
     /// Waiting in the interface for what was sent before, for each sending; absent without any.
@@ -51,6 +54,10 @@ pub struct FrameMetrics {
     pub wire: Option<LatencyHistogram>,
     /// From the last bit's arrival until the machine was given it.
     pub delivery: Option<LatencyHistogram>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl FrameMetrics {
@@ -127,6 +134,7 @@ impl Way {
         self.metrics.sendings += 1;
         self.metrics.wire_bytes += u64::from(record.wire_bytes);
         self.metrics.tcp_bytes += u64::from(record.tcp_bytes);
+        self.metrics.tcp_again_bytes += u64::from(record.tcp_again_bytes);
         self.metrics.busy_ns = self.metrics.busy_ns.saturating_add(record.wire_ns());
         self.queue.record_ns(record.queue_ns());
         self.wire.record_ns(record.wire_ns());
@@ -214,6 +222,7 @@ mod tests {
             bytes: 3000,
             wire_bytes: 3048,
             tcp_bytes: 2868,
+            tcp_again_bytes: 1448,
             taken_ns,
             begins_ns: taken_ns + 1000,
             leaves_ns: taken_ns + 25_384,

@@ -35,6 +35,7 @@ fn record(arrives_ns: u64) -> FrameRecord {
         bytes: 60,
         wire_bytes: 84,
         tcp_bytes: 0,
+        tcp_again_bytes: 0,
         taken_ns: 0,
         begins_ns: 0,
         leaves_ns: 0,

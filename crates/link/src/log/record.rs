@@ -98,6 +98,8 @@ pub struct FrameRecord {
     pub wire_bytes: u32,
     /// Of them, the data of TCP segments; 0 of frames that are no TCP over IPv4 or IPv6.
     pub tcp_bytes: u32,
+    /// Of that, what its connection had sent before; 0 in logs of earlier versions.
+    pub tcp_again_bytes: u32,
     /// When the interface took it.
     pub taken_ns: u64,
     /// When its first bit was on the wire.
@@ -144,7 +146,8 @@ impl FrameRecord {
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = Fields::<RECORD_BYTES>::default();
         out.put(&[self.from.index() as u8, self.ended.code()]);
-        out.put(&[0; 6]);
+        out.put(&[0; 2]);
+        out.u32(self.tcp_again_bytes);
         for number in [self.frames, self.bytes, self.wire_bytes, self.tcp_bytes] {
             out.u32(number);
         }
@@ -161,7 +164,8 @@ impl FrameRecord {
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, FrameLogFault> {
         let mut from = Cursor::at(bytes, 0);
         let (end, ended) = (from.u8(), from.u8());
-        from.skip(6);
+        from.skip(2);
+        let tcp_again_bytes = from.u32();
         Ok(Self {
             from: *End::BOTH.get(usize::from(end)).ok_or(FrameLogFault::End(end))?,
             ended: Ended::from_code(ended).ok_or(FrameLogFault::Ended(ended))?,
@@ -169,6 +173,7 @@ impl FrameRecord {
             bytes: from.u32(),
             wire_bytes: from.u32(),
             tcp_bytes: from.u32(),
+            tcp_again_bytes,
             taken_ns: from.u64(),
             begins_ns: from.u64(),
             leaves_ns: from.u64(),

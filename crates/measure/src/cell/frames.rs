@@ -14,7 +14,7 @@ use super::condense::answer;
 use super::network::LoggedLink;
 use super::scratch::new_file;
 
-/// Bytes of calls and of TCP's data on the link may differ by this share: what a call has besides, and what is sent twice.
+/// Bytes of calls and of TCP's data on the link may differ by this share: what a client sends besides calls.
 const CALLED_TOLERANCE: f64 = 0.01;
 
 /// Condenses the log of each link on the ground, and says in `remarks` where a log and counters differ. A log that cannot be read costs only
@@ -69,10 +69,11 @@ fn differences(logged: &LoggedLink, metrics: &LinkMetrics) -> Vec<String> {
         let Some(called) = logged.called_bytes.map(|called| called[at]).filter(|_| counted.lost == 0) else {
             continue;
         };
-        if called.abs_diff(way.tcp_bytes) as f64 > CALLED_TOLERANCE * called as f64 {
+        let sent = way.tcp_bytes.saturating_sub(way.tcp_again_bytes);
+        if called.abs_diff(sent) as f64 > CALLED_TOLERANCE * called as f64 {
             said.push(format!(
-                "{} of TCP's data went to the {end}, and calls have {}",
-                bytes(way.tcp_bytes),
+                "{} of TCP's data went to the {end}, besides what was sent again, and calls have {}",
+                bytes(sent),
                 bytes(called)
             ));
         }

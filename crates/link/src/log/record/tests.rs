@@ -13,8 +13,8 @@ const HEADER: FrameHeader = FrameHeader {
 
 fn any_record() -> impl Strategy<Value = FrameRecord> {
     let ends = (prop::sample::select(End::BOTH.to_vec()), prop::sample::select(Ended::ALL.to_vec()));
-    (ends, any::<[u32; 4]>(), any::<[u64; 5]>()).prop_map(|((from, ended), numbers, times)| {
-        let [frames, bytes, wire_bytes, tcp_bytes] = numbers;
+    (ends, any::<[u32; 5]>(), any::<[u64; 5]>()).prop_map(|((from, ended), numbers, times)| {
+        let [frames, bytes, wire_bytes, tcp_bytes, tcp_again_bytes] = numbers;
         let [taken_ns, begins_ns, leaves_ns, arrives_ns, delivered_ns] = times;
         FrameRecord {
             from,
@@ -23,6 +23,7 @@ fn any_record() -> impl Strategy<Value = FrameRecord> {
             bytes,
             wire_bytes,
             tcp_bytes,
+            tcp_again_bytes,
             taken_ns,
             begins_ns,
             leaves_ns,
@@ -74,7 +75,7 @@ fn a_cut_log_gives_its_whole_records_and_then_says_where_it_was_cut() {
     assert_eq!(reader.next().unwrap().unwrap(), record);
     insta::assert_snapshot!(
         reader.next().unwrap().unwrap_err(),
-        @"link.frames, byte 192: the log ends within a record (40 of 64 bytes); the records before it are complete, its last frames are lost"
+        @"link.frames, byte 232: the log ends within a record (40 of 64 bytes); the records before it are complete, its last frames are lost"
     );
     assert!(reader.next().is_none());
     assert!(FrameReader::new(&bytes[..HEADER_BYTES - 1], "link.frames").is_err());
