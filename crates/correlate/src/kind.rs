@@ -14,6 +14,8 @@ pub enum LevelKind {
     Application,
     /// A block device, with its machine: `guest block`, `host block`.
     Block(MachineLabel),
+    /// Calls of a network file system on a file, with the machine at whose end they were seen: `client calls`, `host calls`.
+    Calls(MachineLabel),
     /// `hypervisor`: its requests on a virtual disk.
     Hypervisor,
     /// `image file`: a hypervisor's requests on the file that holds a virtual disk in an image format.
@@ -36,6 +38,7 @@ impl LevelKind {
         match self {
             Self::Application => RequestHeader::APPLICATION.to_owned(),
             Self::Block(machine) => machine.stored() + RequestHeader::BLOCK,
+            Self::Calls(machine) => machine.stored() + RequestHeader::CALLS,
             Self::Hypervisor => RequestHeader::HYPERVISOR.to_owned(),
             Self::ImageFile => RequestHeader::IMAGE_FILE.to_owned(),
             Self::Medium => RequestHeader::MEDIUM.to_owned(),
@@ -54,6 +57,7 @@ impl fmt::Display for LevelKind {
         match self {
             Self::Application => f.pad("application"),
             Self::Block(machine) => f.pad(&format!("{machine} block")),
+            Self::Calls(machine) => f.pad(&format!("{machine} calls")),
             Self::Hypervisor => f.pad("hypervisor"),
             Self::ImageFile => f.pad("image file"),
             Self::Medium => f.pad("medium"),
@@ -64,13 +68,17 @@ impl fmt::Display for LevelKind {
 
 impl From<&str> for LevelKind {
     fn from(words: &str) -> Self {
-        match (words, words.strip_suffix(RequestHeader::BLOCK).map(str::parse)) {
-            (RequestHeader::APPLICATION, _) => Self::Application,
-            (RequestHeader::HYPERVISOR, _) => Self::Hypervisor,
-            (RequestHeader::IMAGE_FILE, _) => Self::ImageFile,
-            (RequestHeader::MEDIUM, _) => Self::Medium,
-            (_, Some(Ok(machine))) => Self::Block(machine),
-            _ => Self::Other(words.to_owned()),
+        let of_machine = |ending| words.strip_suffix(ending)?.parse().ok();
+        match words {
+            RequestHeader::APPLICATION => Self::Application,
+            RequestHeader::HYPERVISOR => Self::Hypervisor,
+            RequestHeader::IMAGE_FILE => Self::ImageFile,
+            RequestHeader::MEDIUM => Self::Medium,
+            _ => {
+                let block = of_machine(RequestHeader::BLOCK).map(Self::Block);
+                let calls = || of_machine(RequestHeader::CALLS).map(Self::Calls);
+                block.or_else(calls).unwrap_or_else(|| Self::Other(words.to_owned()))
+            }
         }
     }
 }
@@ -98,6 +106,9 @@ mod tests {
             "guest 2 block",
             "host block",
             "vm block",
+            "client calls",
+            "host calls",
+            " calls",
             "hypervisor",
             "image file",
             "medium",

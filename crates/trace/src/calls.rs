@@ -3,6 +3,10 @@
 //! No clock is shared for that: the client knows how long a call waited and how long its reply took, the server how long it worked on it, and
 //! the difference is the way there and back.
 
+mod requests;
+
+pub use requests::CallRequests;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::Path;

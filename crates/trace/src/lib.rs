@@ -29,7 +29,7 @@ pub mod summarize;
 pub use accesses::{AccessPattern, FileAccesses};
 pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, TracedDevice, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
-pub use calls::{CallEnd, CallMetrics, CallTimes, TracedCalls};
+pub use calls::{CallEnd, CallMetrics, CallRequests, CallTimes, TracedCalls};
 pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use each_request::{RequestsRead, Wanted, each_request};

@@ -71,6 +71,8 @@ impl RequestHeader {
     pub const APPLICATION: &str = "application";
     /// What ends the words for a block device; the machine's are before it.
     pub const BLOCK: &str = " block";
+    /// What ends the words for calls of a network file system on a file; those of the machine at whose end they were seen are before it.
+    pub const CALLS: &str = " calls";
     /// A hypervisor's requests on a virtual disk.
     pub const HYPERVISOR: &str = "hypervisor";
     /// A hypervisor's requests on the file that holds a virtual disk in an image format.

@@ -8,15 +8,19 @@ use std::path::{Path, PathBuf};
 use nestor_capture::{COUNTERS, TRACEFS_TEXT};
 use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::Command;
-use nestor_stack::{LayerIndex, MachineIndex};
+use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
 use nestor_trace::calls::differences;
 use nestor_trace::recording::SUMMARY_FILE;
 use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
-use nestor_trace::{CallEnd, CallMetrics, RecordSummary, TraceError, TracedCalls};
+use nestor_trace::{
+    CallEnd, CallMetrics, CallRequests, ClockReading, RecordSummary, RequestHeader, RequestWriter,
+    TraceError, TracedCalls,
+};
 
 use super::CellError;
 use super::condense::fetch;
+use super::names::PointName;
 use super::network::version_of;
 use super::recorder::Recorder;
 use super::trace_problem::TraceProblem;
@@ -53,6 +57,8 @@ impl CallPoint {
 /// What was recorded at one end, on this machine.
 pub(super) struct RecordedCalls {
     dropped_events: u64,
+    /// The machine's clocks when it began.
+    clock: ClockReading,
     text: PathBuf,
     /// What the kernel had counted when recording began and when it ended.
     counters: [PathBuf; 2],
@@ -79,7 +85,11 @@ impl RecordedCalls {
         let [before, after] =
             COUNTERS.map(|name| fetch(machine, &beside(name), &here(name), MOST_COUNTERS_BYTES));
         machine.run(Command::new(["rm", "-r", "--", &recorder.directory]))?;
-        Ok(Self { dropped_events: summary.dropped_events, text, counters: [before?, after?] })
+        let clock = ClockReading {
+            realtime_ns: Some(summary.started_realtime_ns),
+            monotonic_ns: summary.started_monotonic_ns,
+        };
+        Ok(Self { dropped_events: summary.dropped_events, clock, text, counters: [before?, after?] })
     }
 
     fn traced(&self) -> Result<TracedCalls, TraceError> {
@@ -106,10 +116,12 @@ enum NotJoined {
     Counters(#[from] RpcError),
 }
 
-/// The numbers of each network file system, by its position, and in `remarks` what does not fit together.
+/// The numbers of each network file system, by its position, and in `remarks` what does not fit together. Where an image lies on it, the calls on
+/// the image are written into `files`, by the layer and the end.
 pub(super) fn join_calls(
     built: &BuiltStack,
     recorded: &BTreeMap<(LayerIndex, CallEnd), RecordedCalls>,
+    files: &mut BTreeMap<(LayerIndex, CallEnd), PathBuf>,
     remarks: &mut Vec<String>,
 ) -> BTreeMap<usize, CallMetrics> {
     let mut all = BTreeMap::new();
@@ -122,8 +134,9 @@ pub(super) fn join_calls(
             continue;
         };
         let label = layer.label();
-        match joined(mounted, version, client, server) {
-            Ok((metrics, said)) => {
+        match joined(built, mounted, version, client, server) {
+            Ok(Joined { metrics, requests, said }) => {
+                files.extend(requests.into_iter().map(|(end, file)| ((mounted.layer, end), file)));
                 remarks.extend(said.into_iter().map(|said| format!("calls of {label}: {said}")));
                 all.insert(mounted.layer.position(), metrics);
             }
@@ -133,12 +146,21 @@ pub(super) fn join_calls(
     all
 }
 
+/// The calls of one network file system.
+struct Joined {
+    metrics: CallMetrics,
+    /// Files of those on an image.
+    requests: Vec<(CallEnd, PathBuf)>,
+    said: Vec<String>,
+}
+
 fn joined(
+    built: &BuiltStack,
     mounted: &BuiltFileSystem,
     version: RpcVersion,
     client: &RecordedCalls,
     server: &RecordedCalls,
-) -> Result<(CallMetrics, Vec<String>), NotJoined> {
+) -> Result<Joined, NotJoined> {
     let (here, there) = (client.traced()?, server.traced()?);
     let mount_point = Path::new(&mounted.mount_point);
     let counted = [
@@ -166,7 +188,59 @@ fn joined(
         }
     }
     said.extend(unjoined(&metrics));
-    Ok((metrics, said))
+    let requests = match has_image(built, mounted.layer) {
+        true => requests_on_image(built, mounted.layer, [(client, &here), (server, &there)], &mut said)?,
+        false => Vec::new(),
+    };
+    Ok(Joined { metrics, requests, said })
+}
+
+/// Whether what lies on a file system is an image, so that its calls are requests of the machine that has the image as a disk.
+fn has_image(built: &BuiltStack, layer: LayerIndex) -> bool {
+    let above = layer.above().map(|above| built.stack.layer(above));
+    above.is_some_and(|above| matches!(above.definition(), LayerDefinition::ImageFormat(_)))
+}
+
+/// Writes the calls on an image as requests, beside what was recorded at each end.
+fn requests_on_image(
+    built: &BuiltStack,
+    layer: LayerIndex,
+    [client, server]: [(&RecordedCalls, &TracedCalls); 2],
+    said: &mut Vec<String>,
+) -> Result<Vec<(CallEnd, PathBuf)>, TraceError> {
+    let CallRequests { client: of_client, server: of_server, of_other_files } =
+        CallRequests::of_main_file(client.1, server.1);
+    if of_other_files > 0 {
+        said.push(format!(
+            "{} of other files than the image are no level of the path",
+            plural_u64(of_other_files, "access", "accesses")
+        ));
+    }
+    let ends = [(CallEnd::Client, client, of_client), (CallEnd::Server, server, of_server)];
+    let mut files = Vec::new();
+    for point in CallPoint::all_of(built).into_iter().filter(|point| point.layer == layer) {
+        let Some((end, (recorded, traced), requests)) = ends.iter().find(|(end, ..)| *end == point.end)
+        else {
+            continue;
+        };
+        let PointName { layer, kind, machine, .. } =
+            PointName::of_calls(built, point.layer, point.end, point.machine);
+        let dropped = recorded.dropped_events.max(traced.lost_events);
+        let header = RequestHeader {
+            layer,
+            kind,
+            machine,
+            clock: recorded.clock,
+            dropped,
+            ..RequestHeader::default()
+        };
+        let file = recorded.text.with_extension("requests");
+        let mut writer = RequestWriter::create(&file, header)?;
+        requests.iter().try_for_each(|request| writer.push(request))?;
+        writer.finish()?;
+        files.push((*end, file));
+    }
+    Ok(files)
 }
 
 /// What is at one end only, or came twice.

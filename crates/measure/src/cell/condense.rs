@@ -14,7 +14,7 @@ use nestor_machine::{Command, Machine};
 use nestor_stack::{LayerDefinition, LayerIndex, LayerRole, Offer};
 use nestor_trace::application::ApplicationSummary;
 use nestor_trace::hypervisor::HypervisorMetrics;
-use nestor_trace::{CallMetrics, DiskLogRequests, LayerMetrics, LinkMetrics};
+use nestor_trace::{CallEnd, CallMetrics, DiskLogRequests, LayerMetrics, LinkMetrics};
 use nestor_workload::OperationLog;
 use serde::de::DeserializeOwned;
 
@@ -60,6 +60,8 @@ pub(super) struct RequestFiles {
     pub points: BTreeMap<LayerIndex, PathBuf>,
     /// By the hypervisor's layer: on the virtual disk, on the image file.
     pub virtual_disks: BTreeMap<LayerIndex, (PathBuf, Option<PathBuf>)>,
+    /// Of network file systems on which an image lies, by the layer and the end.
+    pub calls: BTreeMap<(LayerIndex, CallEnd), PathBuf>,
     /// The modelled disk's.
     pub medium: Option<PathBuf>,
     /// Where each image lies on the device below, by its layer: position in the file, on the device, and bytes.
@@ -115,7 +117,8 @@ pub(super) fn condense(
             _ => {}
         }
     }
-    condensed.calls = join_calls(built, &calls, &mut condensed.remarks);
+    let files = &mut condensed.requests.calls;
+    condensed.calls = join_calls(built, &calls, files, &mut condensed.remarks);
     if let Some(log) = &recorded.disk_log {
         let argv = ["{nestor}", "trace", "summarize", "--json", "--disk-log", &log.path];
         let summary: LayerMetrics = answer(lab.ground(), &argv)?;

@@ -15,6 +15,7 @@ use nestor_stack::{LayerDefinition, LayerIndex, MachineName};
 use nestor_trace::{CallMetrics, RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
 
+use super::calls::CallPoint;
 use super::condense::{Condensed, condense};
 use super::frames::keep_logs;
 use super::image_layout::image_layouts;
@@ -167,8 +168,11 @@ fn levels(
     for (index, layer) in built.stack.indexed_layers() {
         match layer.definition() {
             LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
-            // The server's page cache.
-            LayerDefinition::NetworkFileSystem => walk.way.cache = CacheBetween::WRITE_BACK,
+            LayerDefinition::NetworkFileSystem => {
+                walk.add_calls(index)?;
+                // The server's page cache.
+                walk.way.cache = CacheBetween::WRITE_BACK;
+            }
             LayerDefinition::NetworkDisk => {
                 let options = layer.network_disk();
                 walk.way.cache = options.map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
@@ -260,6 +264,18 @@ impl Walk<'_> {
             }
         }
         self.way.cache = layer.hypervisor().map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
+        Ok(())
+    }
+
+    /// The calls on an image, at both ends: they are requests on its file, which lies where it was found to lie below them.
+    fn add_calls(&mut self, index: LayerIndex) -> Result<(), CellError> {
+        for point in CallPoint::all_of(self.built).into_iter().filter(|point| point.layer == index) {
+            let Some(file) = self.condensed.requests.calls.get(&(index, point.end)) else { continue };
+            let lies = (std::mem::take(&mut self.way.map), self.way.image_layout.take());
+            self.way.map = SpaceMap::Identity;
+            self.add(file, PointName::of_calls(self.built, index, point.end, point.machine))?;
+            (self.way.map, self.way.image_layout) = lies;
+        }
         Ok(())
     }
 

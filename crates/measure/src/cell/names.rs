@@ -2,7 +2,8 @@
 
 use nestor_correlate::LevelKind;
 use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
-use nestor_stack::{MachineIndex, MachineName};
+use nestor_stack::{LayerIndex, MachineIndex, MachineName};
+use nestor_trace::CallEnd;
 
 /// Layer, kind and machine of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,17 @@ impl PointName {
         };
         let kind = LevelKind::Block(built.machines[point.machine].label);
         Self::of_machine(built, layer, &kind, point.machine)
+    }
+
+    /// The calls of a network file system on an image, at one end.
+    pub fn of_calls(built: &BuiltStack, layer: LayerIndex, end: CallEnd, machine: MachineIndex) -> Self {
+        // The layer at whose lower edge they pass: the network file system's at the client, the link's at the server.
+        let layer = match end {
+            CallEnd::Client => layer,
+            CallEnd::Server => built.stack.link_below(layer).map_or(layer, |(link, _)| link),
+        };
+        let kind = LevelKind::Calls(built.machines[machine].label);
+        Self::of_machine(built, built.stack.layer(layer).label(), &kind, machine)
     }
 
     /// The requests on a virtual disk.

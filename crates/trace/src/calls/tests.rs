@@ -3,6 +3,7 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
+use crate::request::{Operation, Request};
 
 fn client(xid: u32, procedure: &str, [queue_ns, response_ns, whole_ns]: [u64; 3]) -> ClientCall {
     let procedure = procedure.to_owned();
@@ -108,4 +109,54 @@ proptest! {
         prop_assert_eq!(ours - metrics.unserved + metrics.repeated + metrics.uncalled + joined.outside, theirs);
         prop_assert!(joined.calls.iter().all(|call| call.server.is_none_or(|server| server.xid == call.client.xid)));
     }
+}
+
+#[test]
+fn calls_on_a_file_are_requests_at_both_ends() {
+    let over = |call: ClientCall, over_ns| ClientCall { over_ns, ..call };
+    let here = TracedCalls {
+        client: vec![
+            over(client(1, "WRITE", [10_000, 700_000, 730_000]), 2_000_000),
+            over(client(2, "GETATTR", [0, 1000, 1000]), 2_100_000),
+            over(client(3, "COMMIT", [0, 90_000, 90_000]), 2_200_000),
+            over(client(4, "READ", [0, 50_000, 50_000]), 1_900_000),
+        ],
+        ..TracedCalls::default()
+    };
+    let replied = |call: ServerCall, replied_ns| ServerCall { replied_ns, ..call };
+    let there = TracedCalls {
+        server: vec![
+            replied(server(1, "WRITE", 300_000), 81_900_000),
+            replied(server(2, "GETATTR", 1000), 82_000_000),
+            replied(server(3, "COMMIT", 50_000), 82_150_000),
+            replied(server(4, "READ", 1000), 81_850_000),
+        ],
+        accesses: vec![
+            Access { offset: 8192, began_ns: 81_700_000, ..write(1, 4096) },
+            Access { file: 4, ..write(4, 512) },
+        ],
+        ..TracedCalls::default()
+    };
+    let found = CallRequests::of_main_file(&here, &there);
+    let seen = |requests: &[Request]| {
+        let of_one =
+            |r: &Request| (r.id, r.operation, r.offset, r.bytes, r.queued_ns, r.issued_ns, r.completed_ns);
+        requests.iter().map(of_one).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        seen(&found.client),
+        [
+            (0, Operation::Write, 8192, 4096, 1_270_000, 1_280_000, 2_000_000),
+            (1, Operation::Flush, 0, 0, 2_110_000, 2_110_000, 2_200_000)
+        ]
+    );
+    assert_eq!(
+        seen(&found.server),
+        [
+            (0, Operation::Write, 8192, 4096, 81_600_000, 81_700_000, 81_900_000),
+            (1, Operation::Flush, 0, 0, 82_100_000, 82_100_000, 82_150_000)
+        ]
+    );
+    assert_eq!(found.of_other_files, 1);
+    assert_eq!(CallRequests::of_main_file(&here, &TracedCalls::default()), CallRequests::default());
 }

@@ -1,0 +1,113 @@
+//! Calls as requests on a file, as the levels of a request's path are: at the client and at the server.
+
+use std::collections::BTreeMap;
+
+use nestor_layout::Class;
+
+use super::{Access, Call, JoinedCalls, TracedCalls, join};
+use crate::event::Flags;
+use crate::request::{Operation, Request};
+use crate::rpc::CallKind;
+
+/// The calls that read, write or commit one file, at both ends, each in the order of completion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallRequests {
+    /// From when the client issued a call until it was done with it.
+    pub client: Vec<Request>,
+    /// From when the server received it until it sent the reply.
+    pub server: Vec<Request>,
+    /// Accesses of calls to other files.
+    pub of_other_files: u64,
+}
+
+impl CallRequests {
+    /// Of the file of which most bytes were read and written; nothing if none was.
+    pub fn of_main_file(client: &TracedCalls, server: &TracedCalls) -> Self {
+        let Some(file) = main_file(&server.accesses) else { return Self::default() };
+        let JoinedCalls { calls, .. } = join(client, server);
+        let mut found = Self::default();
+        for call in &calls {
+            found.add(call, file);
+        }
+        found.of_other_files = server.accesses.iter().filter(|access| access.file != file).count() as u64;
+        number(&mut found.client);
+        number(&mut found.server);
+        found
+    }
+
+    fn add(&mut self, call: &Call<'_>, file: u32) {
+        let accesses = call.accesses.iter().filter(|access| access.file == file);
+        let ranges: Vec<Part> = match CallKind::of(&call.client.procedure) {
+            // Which range it commits is not traced.
+            CallKind::Commit => {
+                vec![Part { operation: Operation::Flush, offset: 0, bytes: 0, began_ns: None }]
+            }
+            _ => accesses.filter_map(|access| Part::of(access)).collect(),
+        };
+        for part in ranges {
+            let client = call.client;
+            let queued_ns = client.over_ns.saturating_sub(client.whole_ns);
+            let issued_ns = queued_ns.saturating_add(client.queue_ns).min(client.over_ns);
+            self.client.push(part.request([queued_ns, issued_ns, client.over_ns]));
+            if let Some(server) = call.server {
+                let received_ns = server.replied_ns.saturating_sub(server.service_ns);
+                let began_ns = part.began_ns.unwrap_or(received_ns).clamp(received_ns, server.replied_ns);
+                self.server.push(part.request([received_ns, began_ns, server.replied_ns]));
+            }
+        }
+    }
+}
+
+/// What a call does.
+struct Part {
+    operation: Operation,
+    offset: u64,
+    bytes: u64,
+    /// When the server's file system was asked for it.
+    began_ns: Option<u64>,
+}
+
+impl Part {
+    fn of(access: &Access) -> Option<Self> {
+        let operation = match access.kind {
+            CallKind::Read => Operation::Read,
+            CallKind::Write => Operation::Write,
+            CallKind::Commit | CallKind::Metadata | CallKind::Session => return None,
+        };
+        let (offset, bytes) = (access.offset, u64::from(access.bytes));
+        Some(Self { operation, offset, bytes, began_ns: Some(access.began_ns) })
+    }
+
+    fn request(&self, [queued_ns, issued_ns, completed_ns]: [u64; 3]) -> Request {
+        Request {
+            id: 0,
+            operation: self.operation,
+            flags: Flags::default(),
+            class: Class::Unknown,
+            offset: self.offset,
+            bytes: self.bytes,
+            queued_ns,
+            issued_ns,
+            completed_ns,
+            bios: 1,
+            pid: 0,
+        }
+    }
+}
+
+/// The file of most bytes; of two, the one with the smaller number.
+fn main_file(accesses: &[Access]) -> Option<u32> {
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    for access in accesses {
+        *bytes.entry(access.file).or_default() += u64::from(access.bytes);
+    }
+    bytes.into_iter().rev().max_by_key(|(_, bytes)| *bytes).map(|(file, _)| file)
+}
+
+/// Puts requests into the order of completion and numbers them in it.
+fn number(requests: &mut [Request]) {
+    requests.sort_by_key(|request| (request.completed_ns, request.queued_ns, request.offset));
+    for (id, request) in requests.iter_mut().enumerate() {
+        request.id = id as u64;
+    }
+}
