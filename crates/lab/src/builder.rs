@@ -239,7 +239,7 @@ impl Lab {
             let Err(e) = result else { continue };
             // A guest that fails to undo a step is ended, which undoes everything in it. The host's own
             // failures are reported.
-            if on == MachineIndex::OUTERMOST {
+            if on == MachineIndex::OUTERMOST || self.is_users(on) {
                 problems.push(e);
             } else {
                 self.stop_guests(on);

@@ -1,4 +1,5 @@
 //! A link of this machine's own kernel: the client is a network namespace with an agent of its own, and the wire a pair of virtual interfaces.
+//! The wire between two machines of the user's is in `wire.rs`.
 //!
 //! Rate, delay and loss are netem's at each end. The qdisc tbf would hold the rate too, but less exactly: it counts tokens, so a timer that is
 //! late by more than the bucket's time loses rate, and a larger bucket lets a burst pass at once. netem computes when each frame arrives from when the
@@ -7,23 +8,24 @@
 
 use std::collections::BTreeSet;
 
-use nestor_link::{End, FRAME_OVERHEAD_BYTES, LinkStatistics, Sent};
-use nestor_machine::{
-    Cause, Command, EXPORTED, Machine, MachineError, MachinePlace, NfsExport, ProgramEnd, Refusal,
-};
+use nestor_link::{End, FRAME_OVERHEAD_BYTES};
+use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, MachinePlace, NfsExport, ProgramEnd};
 use nestor_stack::layers::network::{LinkOptions, NfsVersion};
 use nestor_stack::{Accelerator, LayerDefinition, LayerIndex, MachineIndex, Place, Relation, Stack};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::built::UndoStep;
 use crate::kernel_parts::file_systems;
 use crate::lab_problem::LabProblem;
 use crate::link::bring_up;
+use crate::link_counters::{KernelLink, LinkEnd, from_json};
 use crate::link_problem::{KernelPart, LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::standing::Standing;
 use crate::{BuildError, Lab, network_disk, network_file_system};
+
+/// What this machine is called to the user.
+const THIS_MACHINE: &str = "this machine";
 
 /// Modules of the ends of a link.
 const MODULES: &[&str] = &["veth", "sch_netem"];
@@ -52,13 +54,6 @@ const NFS_PORTS: [(u16, NetworkService); 3] = [
     (network_file_system::MOUNT_PORT, NetworkService::Mount),
 ];
 
-/// A link of the kernel, with its machines.
-pub(crate) struct KernelLink {
-    index: LayerIndex,
-    /// The lower and the upper machine, and what each calls its interface.
-    ends: [(Machine, String); 2],
-}
-
 impl Lab {
     /// Makes the client and the link of a stack on the kernel of this machine, before anything else of it is made, so that what the kernel cannot do is known
     /// first.
@@ -78,23 +73,27 @@ impl Lab {
         drop(links);
         self.check_link(stack, index, several)?;
         let server = self.host(stack)?.machine.clone();
+        if matches!(self.place, Place::SshPair { .. }) {
+            return self.prepare_wire(progressing, index, &server);
+        }
         self.load_modules(&server, MODULES);
-        self.check_services(stack, &server)?;
+        self.check_services(stack, [&server, &server])?;
         check_network(&server, index)?;
         let client_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
         let client = self.start_client(stack, (index, client_index), &server)?;
         progressing.note_undo(client_index, UndoStep::Stop);
-        let interfaces = join(&[&server, &client], stack, index, &options)?;
-        let [lower, upper] = interfaces;
-        self.kernel_links.push(KernelLink { index, ends: [(server, lower), (client, upper)] });
+        let [lower, upper] = join(&[&server, &client], stack, index, &options)?;
+        let end = |machine, interface, end| LinkEnd { machine, interface, address: address(index, end) };
+        let ends = [end(server, lower, End::Lower), end(client, upper, End::Upper)];
+        self.kernel_links.push(KernelLink { index, ends });
         Ok(())
     }
 
     fn check_link(&self, stack: &Stack, index: LayerIndex, several: bool) -> Result<(), BuildError> {
         let layer = stack.layer(index);
         let refused = |what: String| Err(BuildError::refused(layer, what));
-        if self.place != Place::This {
-            return refused("a link needs two machines; use `--on this` or `--on emulated`".to_owned());
+        if matches!(self.place, Place::Ssh(_)) {
+            return refused("a link needs two machines; use `--on ssh:CLIENT,ssh:SERVER`".to_owned());
         }
         if several {
             return refused("only machines of the lab have several links; use `--on emulated`".to_owned());
@@ -103,9 +102,12 @@ impl Lab {
         let relation = client.and_then(|client| stack.machines().relation(client));
         if relation != Some(Relation::Beside(MachineIndex::OUTERMOST)) {
             return refused(
-                "the machine below it is a guest, and here a link joins this machine to a client; use `--on emulated`"
+                "the machine below it is a guest, and only those of the lab have links; use `--on emulated`"
                     .to_owned(),
             );
+        }
+        if matches!(self.place, Place::SshPair { .. }) {
+            return Ok(());
         }
         match OPTIONS_OF_OTHERS.into_iter().find(|(name, _)| layer.is_set(name)) {
             Some((name, why)) => refused(format!("`{name}` {why}; omit it, or use `--on emulated`")),
@@ -113,29 +115,39 @@ impl Lab {
         }
     }
 
-    /// Refuses a stack of which the kernel lacks a part, or that would disturb servers of the user's.
-    fn check_services(&mut self, stack: &Stack, server: &Machine) -> Result<(), BuildError> {
+    /// What a machine is called to the user.
+    pub(crate) fn name_of_end(&self, end: End) -> String {
+        match (&self.place, end) {
+            (Place::SshPair { server, .. }, End::Lower) => server.clone(),
+            (Place::SshPair { client, .. }, End::Upper) => client.clone(),
+            _ => THIS_MACHINE.to_owned(),
+        }
+    }
+
+    /// Refuses a stack of which a kernel lacks a part, or that would disturb servers of the user's.
+    pub(crate) fn check_services(
+        &mut self,
+        stack: &Stack,
+        [server, client]: [&Machine; 2],
+    ) -> Result<(), BuildError> {
         let mut ports = Vec::new();
         for layer in stack.layers() {
             if let Some(options) = layer.network_file_system() {
                 self.load_modules(server, network_file_system::SERVER_MODULES);
-                self.load_modules(server, network_file_system::CLIENT_MODULES);
-                let known = read(server, "/proc/filesystems")?;
-                let known: BTreeSet<&str> = file_systems(&known).collect();
-                let is_4 = options.version != NfsVersion::V3;
-                let parts = [("nfsd", KernelPart::NfsServer), ("nfs", KernelPart::NfsClient)];
-                let mut parts = parts.into_iter().chain(is_4.then_some(("nfs4", KernelPart::NfsClient4)));
-                if let Some((_, part)) = parts.find(|(name, _)| !known.contains(name)) {
-                    return Err(lacks(part, None));
+                self.load_modules(client, network_file_system::CLIENT_MODULES);
+                self.check_file_systems(server, End::Lower, &[("nfsd", KernelPart::NfsServer)])?;
+                self.check_file_systems(client, End::Upper, &[("nfs", KernelPart::NfsClient)])?;
+                if options.version != NfsVersion::V3 {
+                    self.check_file_systems(client, End::Upper, &[("nfs4", KernelPart::NfsClient4)])?;
                 }
                 ports.extend(NFS_PORTS);
             }
             if matches!(layer.definition(), LayerDefinition::NetworkDisk) {
-                self.load_modules(server, network_disk::CLIENT_MODULES);
-                if !has_driver(&read(server, "/proc/devices")?, "nbd") {
-                    return Err(lacks(KernelPart::NetworkDisk, None));
+                self.load_modules(client, network_disk::CLIENT_MODULES);
+                if !has_driver(&read(client, "/proc/devices")?, "nbd") {
+                    return Err(lacks(self.name_of_end(End::Upper), KernelPart::NetworkDisk, None));
                 }
-                network_disk::check_free(server)?;
+                network_disk::check_free(client)?;
                 ports.push((network_disk::PORT, NetworkService::NetworkDisk));
             }
         }
@@ -145,10 +157,27 @@ impl Lab {
             listening.extend(listening_ports(&read(server, table).unwrap_or_default()));
         }
         match ports.into_iter().find(|(port, _)| listening.contains(port)) {
-            Some((port, service)) => Err(problem(LinkProblem::ServiceRuns { service, port })),
-            None if stack.layers().iter().any(|layer| layer.network_file_system().is_some()) => {
-                check_exports(server)
+            Some((port, service)) => {
+                let machine = self.name_of_end(End::Lower);
+                Err(problem(LinkProblem::ServiceRuns { machine, service, port }))
             }
+            None if stack.layers().iter().any(|layer| layer.network_file_system().is_some()) => {
+                check_exports(server, self.name_of_end(End::Lower))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_file_systems(
+        &self,
+        machine: &Machine,
+        end: End,
+        parts: &[(&str, KernelPart)],
+    ) -> Result<(), BuildError> {
+        let known = read(machine, "/proc/filesystems")?;
+        let known: BTreeSet<&str> = file_systems(&known).collect();
+        match parts.iter().find(|(name, _)| !known.contains(name)) {
+            Some((_, part)) => Err(lacks(self.name_of_end(end), *part, None)),
             None => Ok(()),
         }
     }
@@ -191,8 +220,8 @@ impl Lab {
         let Some(link) = self.kernel_link(index) else {
             return Err(BuildError::refused(stack.layer(index), "its interfaces were not made"));
         };
-        let [server_address, client_address] = End::BOTH.map(|end| address(index, end));
-        let interface = link.ends[End::Upper.index()].1.clone();
+        let [server_address, client_address] = link.ends.each_ref().map(|end| end.address.clone());
+        let interface = link.ends[End::Upper.index()].interface.clone();
         let mtu = stack.layer(index).link().map_or(0, |options| options.mtu);
         let remote = Remote { server, server_address, client_address, interface, mtu };
         Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
@@ -209,30 +238,30 @@ impl Lab {
     }
 }
 
-fn problem(link: LinkProblem) -> BuildError {
+pub(crate) fn problem(link: LinkProblem) -> BuildError {
     LabProblem::Link(link).into()
 }
 
-fn lacks(part: KernelPart, said: Option<MachineError>) -> BuildError {
-    problem(LinkProblem::KernelLacks { part, said })
+fn lacks(machine: String, part: KernelPart, said: Option<MachineError>) -> BuildError {
+    problem(LinkProblem::KernelLacks { machine, part, said })
 }
 
 /// A step that the kernel or the program that asks it refuses shows what the kernel lacks. Other failures are what they say.
 fn not_made(layer: String, part: KernelPart, said: MachineError) -> BuildError {
     match said.cause() {
         Cause::ProgramFailed { ended: ProgramEnd::Code(_), .. } | Cause::NotSupported => {
-            lacks(part, Some(said))
+            lacks(THIS_MACHINE.to_owned(), part, Some(said))
         }
         _ => BuildError::Layer { layer, source: said },
     }
 }
 
 /// Refuses to start an NFS server that would also offer what is listed for one of the user's.
-fn check_exports(server: &Machine) -> Result<(), BuildError> {
+fn check_exports(server: &Machine, machine: String) -> Result<(), BuildError> {
     // There is no list where no server ever ran.
     let listed = read(server, EXPORTED).unwrap_or_default();
     match NfsExport::list(&listed).into_iter().next() {
-        Some(export) => Err(problem(LinkProblem::Exported { export })),
+        Some(export) => Err(problem(LinkProblem::Exported { machine, export })),
         None => Ok(()),
     }
 }
@@ -315,88 +344,6 @@ fn shaping(interface: &str, options: &LinkOptions) -> Vec<String> {
     argv
 }
 
-impl KernelLink {
-    /// What each end has sent since it was made, from the interfaces' counters.
-    ///
-    /// # Errors
-    /// A machine does not answer.
-    pub(crate) fn statistics(&self) -> Result<LinkStatistics, MachineError> {
-        let [lower, upper] = &self.ends;
-        let [of_lower, of_upper] = [counters(lower)?, counters(upper)?];
-        Ok(LinkStatistics {
-            connected: true,
-            joined: true,
-            from_lower: sent(&of_lower, &of_upper, lost(lower)?),
-            from_upper: sent(&of_upper, &of_lower, lost(upper)?),
-            ..LinkStatistics::default()
-        })
-    }
-}
-
-/// What one end has sent: what its interface has passed on, and what netem had dropped before that.
-fn sent(own: &Counters, peer: &Counters, lost: u64) -> Sent {
-    Sent { frames: own.tx.packets + lost, bytes: own.tx.bytes, lost, refused: peer.rx.dropped }
-}
-
-/// The counters of an interface, as `ip -s -json link` prints them (iproute2, `print_stats64` in ip/ipaddress.c).
-#[derive(Default, Deserialize)]
-struct Counters {
-    rx: Direction,
-    tx: Direction,
-}
-
-#[derive(Default, Deserialize)]
-struct Direction {
-    bytes: u64,
-    packets: u64,
-    #[serde(default)]
-    dropped: u64,
-}
-
-#[derive(Deserialize)]
-struct Interface {
-    stats64: Counters,
-}
-
-/// A qdisc as `tc -s -json qdisc` prints it.
-#[derive(Deserialize)]
-struct Qdisc {
-    #[serde(default)]
-    drops: u64,
-}
-
-fn counters((machine, interface): &(Machine, String)) -> Result<Counters, MachineError> {
-    let argv = ["ip", "-statistics", "-json", "link", "show", "dev", interface];
-    let found: Vec<Interface> = from_json(machine, &argv)?;
-    found
-        .into_iter()
-        .next()
-        .map(|found| found.stats64)
-        .ok_or_else(|| not_understood(machine, &argv, "nothing"))
-}
-
-fn lost((machine, interface): &(Machine, String)) -> Result<u64, MachineError> {
-    let argv = ["tc", "-statistics", "-json", "qdisc", "show", "dev", interface, "root"];
-    let found: Vec<Qdisc> = from_json(machine, &argv)?;
-    Ok(found.iter().map(|qdisc| qdisc.drops).sum())
-}
-
-/// What a program of iproute2 prints as JSON: nothing where there is nothing.
-fn from_json<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<Vec<T>, MachineError> {
-    let said = machine.run_ok(Command::new(argv.iter().copied()))?;
-    let said = said.trim();
-    if said.is_empty() {
-        return Ok(Vec::new());
-    }
-    serde_json::from_str(said).map_err(|e| not_understood(machine, argv, &e.to_string()))
-}
-
-fn not_understood(machine: &Machine, argv: &[&str], why: &str) -> MachineError {
-    let refusal =
-        Refusal::new(Cause::Other, format!("`{}` gave an unexpected answer: {why}", argv.join(" ")));
-    MachineError::Refused { machine: machine.label().to_owned(), refusal }
-}
-
 fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
     Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
 }
@@ -419,6 +366,8 @@ fn listening_ports(table: &str) -> impl Iterator<Item = u16> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use nestor_machine::Refusal;
+
     use super::*;
 
     #[test]
@@ -470,17 +419,5 @@ mod tests {
     fn drivers_of_block_devices_are_not_those_of_characters() {
         let devices = "Character devices:\n 43 nbd\n\nBlock devices:\n  7 loop\n254 virtblk\n";
         assert!(has_driver(devices, "loop") && !has_driver(devices, "nbd"));
-    }
-
-    #[test]
-    fn each_end_has_sent_what_its_interface_passed_on_and_what_was_lost() {
-        let printed = r#"[{"ifname":"eth0","stats64":{"rx":{"bytes":66,"packets":1,"errors":0,"dropped":2},
-            "tx":{"bytes":1514,"packets":1,"errors":0,"dropped":0}}}]"#;
-        let own: Vec<Interface> = serde_json::from_str(printed).unwrap();
-        let (own, peer) = (&own[0].stats64, Counters::default());
-        assert_eq!(sent(own, &peer, 3), Sent { frames: 4, bytes: 1514, lost: 3, refused: 0 });
-        assert_eq!(sent(&peer, own, 0), Sent { refused: 2, ..Sent::default() });
-        let qdisc: Vec<Qdisc> = serde_json::from_str(r#"[{"kind":"netem","drops":7},{}]"#).unwrap();
-        assert_eq!(qdisc.iter().map(|qdisc| qdisc.drops).sum::<u64>(), 7);
     }
 }

@@ -17,8 +17,8 @@ use nestor_stack::{
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
-use crate::kernel_link::KernelLink;
 use crate::lab_problem::LabProblem;
+use crate::link_counters::KernelLink;
 use crate::root_machine::RootMachine;
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
@@ -91,6 +91,8 @@ pub struct Lab {
     host_memory_bytes: u64,
     /// How long the slowest guest took to boot, by how deep it is; at the root the emulated host.
     pub(crate) slowest_boot_ms: BTreeMap<Depth, u64>,
+    /// The client, where it is a machine of the user's. Dropped before its server: it uses what that has.
+    pub(crate) client_ground: Option<Ground>,
     // Dropped last: it takes down the machines that the others describe.
     ground: Ground,
 }
@@ -114,10 +116,16 @@ impl Lab {
         (options.progress)(&format!("starting the agent ({})", options.place));
         let ground = match &options.place {
             Place::Emulated(_) | Place::This => Ground::here()?,
-            Place::Ssh(host) => Ground::over_ssh(host)?,
+            Place::Ssh(host) | Place::SshPair { server: host, .. } => Ground::over_ssh(host)?,
+        };
+        let client_ground = match &options.place {
+            Place::SshPair { client, .. } => Some(Ground::over_ssh(client)?),
+            Place::Emulated(_) | Place::This | Place::Ssh(_) => None,
         };
         let ground_facts = ground.machine().facts()?;
-        if !options.place.is_emulated() && !ground_facts.root {
+        let is_root = |ground: &Ground| Ok::<_, MachineError>(ground.machine().facts()?.root);
+        let is_root = ground_facts.root && client_ground.as_ref().map_or(Ok(true), is_root)?;
+        if !options.place.is_emulated() && !is_root {
             return Err(LabProblem::NotRoot { place: options.place.clone() }.into());
         }
         if options.place.is_emulated() && ground_facts.hypervisor.is_none() {
@@ -147,6 +155,7 @@ impl Lab {
             program_digest: None,
             host_memory_bytes: 0,
             slowest_boot_ms: BTreeMap::new(),
+            client_ground,
             ground,
         })
     }
@@ -193,7 +202,9 @@ impl Lab {
 
     /// Ends all requests in flight when the user interrupts; the stack is then taken down as always.
     pub fn interrupter(&self) -> impl Fn(&str) + Send + Sync + 'static {
-        self.ground.interrupter()
+        let grounds = [Some(&self.ground), self.client_ground.as_ref()].into_iter().flatten();
+        let ends: Vec<_> = grounds.map(Ground::interrupter).collect();
+        move |reason: &str| ends.iter().for_each(|end| end(reason))
     }
 
     /// What executes the instructions of the outermost host.

@@ -21,6 +21,7 @@ mod kernel_parts;
 mod lab;
 mod lab_problem;
 mod link;
+mod link_counters;
 mod link_problem;
 mod loop_device;
 mod medium_class;
@@ -43,6 +44,7 @@ mod time_limits;
 mod tuning;
 mod user_medium;
 mod virtual_time;
+mod wire;
 mod write_cache;
 
 pub use accelerators::known_accelerator;

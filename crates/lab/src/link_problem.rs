@@ -98,10 +98,12 @@ impl fmt::Display for NetworkService {
 pub enum LinkProblem {
     /// Some module is missing.
     #[error(
-        "this kernel does not have {part}; load the module or boot a kernel that has it, or use `--on emulated`{}",
+        "the kernel of {machine} does not have {part}; load the module or boot a kernel that has it, or use `--on emulated`{}",
         said.as_ref().map_or_else(String::new, |said| format!("\n  {said}"))
     )]
     KernelLacks {
+        /// Of which machine.
+        machine: String,
         /// Which.
         part: KernelPart,
         /// What the step that needs it said, where it was tried.
@@ -109,10 +111,12 @@ pub enum LinkProblem {
     },
     /// Something of the user's listens there.
     #[error(
-        "{service} of yours runs on this machine (TCP port {port}) and is left alone; stop it while Nestor measures, or use \
+        "{service} of yours runs on {machine} (TCP port {port}) and is left alone; stop it while Nestor measures, or use \
          `--on emulated`"
     )]
     ServiceRuns {
+        /// On which machine.
+        machine: String,
         /// What.
         service: NetworkService,
         /// Its port.
@@ -120,10 +124,12 @@ pub enum LinkProblem {
     },
     /// Something is listed as exported, which a new server would offer.
     #[error(
-        "the NFS export {export} is listed on this machine, and the server that Nestor starts would offer it too; withdraw it with \
+        "the NFS export {export} is listed on {machine}, and the server that Nestor starts would offer it too; withdraw it with \
          `exportfs -u {export}`, or use `--on emulated`"
     )]
     Exported {
+        /// On which machine.
+        machine: String,
         /// The first of the list.
         export: NfsExport,
     },
@@ -137,6 +143,30 @@ pub enum LinkProblem {
         network: String,
         /// The route's.
         route: String,
+    },
+    /// Two machines of the user's have no way to each other.
+    #[error(
+        "{client} has no route to an IPv4 address of {server} ({}); connect them", addresses.join(", ")
+    )]
+    NoRoute {
+        /// The machine above the link.
+        client: String,
+        /// The machine below it.
+        server: String,
+        /// Its addresses.
+        addresses: Vec<String>,
+    },
+    /// The server does not let the client mount the directory.
+    #[error(
+        "the NFS server does not list {export} among its exports ({}), so the client may not mount it: another program has changed the list, \
+         or stands where `exportfs` is looked for",
+        if listed.is_empty() { "it lists none".to_owned() } else { listed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
+    )]
+    NotExported {
+        /// What was exported.
+        export: NfsExport,
+        /// What the server has instead.
+        listed: Vec<NfsExport>,
     },
     /// Another program has the block device.
     #[error(
@@ -156,10 +186,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_module_and_option() {
-        let lacks = LinkProblem::KernelLacks { part: KernelPart::Shaping, said: None };
+        let lacks = LinkProblem::KernelLacks {
+            machine: "this machine".to_owned(),
+            part: KernelPart::Shaping,
+            said: None,
+        };
         assert_eq!(
             lacks.to_string(),
-            "this kernel does not have netem, which gives the link its rate, delay and loss (module sch_netem, \
+            "the kernel of this machine does not have netem, which gives the link its rate, delay and loss (module sch_netem, \
              CONFIG_NET_SCH_NETEM); load the module or boot a kernel that has it, or use `--on emulated`"
         );
     }

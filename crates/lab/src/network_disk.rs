@@ -61,10 +61,11 @@ impl Lab {
         let device = DEVICE.to_owned();
         if self.place.is_emulated() {
             client.run_ok(Command::new(attach(&options, &remote))).map_err(failed)?;
-            progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
         } else {
             hold(progressing, (index, on), &client, attach(&options, &remote)).map_err(failed)?;
         }
+        // What holds the device in the foreground does not end before it is taken away.
+        progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
         tune(progressing, on, layer, &device)?;
         progressing.points.push(BlockPoint {
             offered_by: index,

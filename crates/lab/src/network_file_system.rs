@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError, NfsExport, ReadySign};
+use nestor_machine::{Command, EXPORTED, Machine, MachineError, NfsExport, ReadySign};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
 
 use crate::built::{BuiltFileSystem, Exported, UndoStep};
 use crate::image::free_bytes;
+use crate::kernel_link::problem;
+use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::{BuildError, Lab};
 
@@ -63,7 +65,10 @@ impl Lab {
         let target = progressing.mount_point(on, index);
         let source = format!("{}:{}", remote.server_address, exported_as(&options, &exported));
         let mount_options = mount_options(&options, &remote);
-        client.mount(&source, &target, KIND, &mount_options).map_err(failed)?;
+        if let Err(e) = client.mount(&source, &target, KIND, &mount_options) {
+            let export = NfsExport { client: remote.client_address.clone(), path: exported };
+            return Err(not_exported(&server, export).map_or_else(|| failed(e), problem));
+        }
         progressing.note_undo(on, UndoStep::Unmount(target.clone()));
         let free_bytes = free_bytes(&client, layer, &target)?;
         progressing.file_systems.push(BuiltFileSystem {
@@ -77,6 +82,13 @@ impl Lab {
         });
         Ok(Offered { on, thing: Thing::Directory { path: target, free_bytes } })
     }
+}
+
+/// Whether a mount failed because the server does not list the export; it may have been withdrawn, or be for another client.
+fn not_exported(server: &Machine, export: NfsExport) -> Option<LinkProblem> {
+    let listed = server.read_file(EXPORTED).ok()?;
+    let listed = NfsExport::list(&String::from_utf8_lossy(&listed));
+    (!listed.contains(&export)).then_some(LinkProblem::NotExported { export, listed })
 }
 
 /// What a client calls the exported directory.
@@ -93,14 +105,14 @@ fn export(
     options: &NfsOptions,
 ) -> Result<(), MachineError> {
     start_port_mapper(progressing, server, remote)?;
-    server.mount("nfsd", CONTROL, "nfsd", &[])?;
-    progressing.note_undo(remote.server, UndoStep::Unmount(CONTROL.to_owned()));
     // The root of what version 4 sees: it would otherwise have to begin with the machine's own root, which lies in memory and has no
     // identity that an export needs.
     let flags = format!("rw,{},no_root_squash,no_subtree_check,insecure,fsid=0", options.export.name());
     let export = NfsExport { client: remote.client_address.clone(), path: path.to_owned() };
     let exporting = Command::new(["exportfs", "-o", &flags, &export.to_string()]);
     if progressing.alone {
+        server.mount("nfsd", CONTROL, "nfsd", &[])?;
+        progressing.note_undo(remote.server, UndoStep::Unmount(CONTROL.to_owned()));
         server.run_ok(exporting)?;
         progressing.note_undo(remote.server, UndoStep::EndExports);
     } else {

@@ -57,6 +57,11 @@ impl Lab {
         self.machines.get(index).ok_or_else(|| LabProblem::MachineEnded.into())
     }
 
+    /// Whether a machine was there before, so that ending it is not a way to undo what was made on it.
+    pub(crate) fn is_users(&self, index: MachineIndex) -> bool {
+        self.machines.get(index).is_some_and(|standing| standing.machine.place().is_none())
+    }
+
     /// The machine whose agent boots and ends a machine with this relation.
     ///
     /// # Errors
@@ -109,6 +114,10 @@ impl Lab {
     pub fn packages(&mut self, index: MachineIndex) -> BTreeMap<String, String> {
         if let Some(booted) = self.machines.get(index).and_then(|standing| standing.booted.as_ref()) {
             return booted.packages.clone();
+        }
+        let of_client = self.client_ground.as_ref().filter(|_| index != MachineIndex::OUTERMOST);
+        if let Some(client) = of_client {
+            return packages::of_debian_machine(client.machine());
         }
         let ground = self.ground().clone();
         self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()

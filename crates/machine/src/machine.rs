@@ -54,6 +54,24 @@ const FETCH_BYTES: u64 = 4 << 20;
 /// What each level on the way may add.
 const LEVEL_ALLOWANCE: Duration = Duration::from_secs(10);
 
+/// How often the limit of a request to a machine in real time may pass once more. The agent that watches the machine answers: it knows how long
+/// the machine waited for processors. This ends the wait for an agent that does not.
+const MORE_LIMITS: u32 = 9;
+
+/// Whether to wait longer than a request's limit for the agent that watches the machine.
+struct Patience {
+    in_virtual_time: bool,
+    more: u32,
+}
+
+impl Patience {
+    fn is_to_be_awaited(&mut self) -> bool {
+        let is_left = self.more > 0;
+        self.more = self.more.saturating_sub(1);
+        self.in_virtual_time || is_left
+    }
+}
+
 impl Machine {
     /// The machine at the other end of `connection`.
     pub(crate) fn ground(connection: Arc<Connection>, label: &str) -> Self {
@@ -74,7 +92,14 @@ impl Machine {
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
         let what = if std::env::var_os(REQUEST_LOG).is_some() { describe(&request) } else { String::new() };
-        let is_watched = self.is_in_virtual_time || boots_in_virtual_time(&request);
+        let mut patience = Patience {
+            in_virtual_time: self.is_in_virtual_time || boots_in_virtual_time(&request),
+            more: if self.route.is_empty() && !matches!(request, Request::StartMachine(_)) {
+                0
+            } else {
+                MORE_LIMITS
+            },
+        };
         let mut limit = own_limit(&request);
         let mut request = request;
         for &machine in self.route.iter().rev() {
@@ -83,7 +108,7 @@ impl Machine {
             limit += LEVEL_ALLOWANCE;
         }
         let started = Instant::now();
-        let longer = &mut || is_watched.then_some(limit);
+        let longer = &mut || patience.is_to_be_awaited().then_some(limit);
         let answered = self.connection.request_patiently(request, limit, longer);
         if std::env::var_os(REQUEST_LOG).is_some() {
             nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);

@@ -27,9 +27,10 @@ impl SettledPlace {
 /// Where and how cells run.
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
-    /// Where to build the stack, and whose earlier results count: emulated, this, ssh:HOST. If KVM is not usable and Nestor can
-    /// attach to QEMU, an emulated host runs in virtual time, in which results repeat to the last bit (emulated:time=virtual);
-    /// otherwise it runs in real time (emulated:time=real). In virtual time, emulated:cpu=4000mips models a faster processor
+    /// Where to build the stack, and whose earlier results count: emulated, this, ssh:HOST; a stack with a link also
+    /// ssh:CLIENT,ssh:SERVER. If KVM is not usable and Nestor can attach to QEMU, an emulated host runs in virtual time, in which
+    /// results repeat to the last bit (emulated:time=virtual); otherwise it runs in real time (emulated:time=real). In virtual time,
+    /// emulated:cpu=4000mips models a faster processor
     #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
     pub on: PlaceWish,
     /// What `on` has come to mean on this machine.

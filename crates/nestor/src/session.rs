@@ -150,11 +150,22 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
     if stack.offers() == Offer::Image {
         stack.require_directory()?;
     }
-    let link = stack.indexed_layers().find(|(_, layer)| layer.link().is_some());
-    if let (Some((link, _)), Place::Ssh(_)) = (link, place) {
-        let message = format!("a link joins two machines, but `--on {place}` is one");
-        let help = "use `--on emulated`, or `--on this`, where the client is a network namespace";
-        return Err(StackError::at_layer(stack, link, message, help).into());
+    let link = stack.indexed_layers().find(|(_, layer)| layer.link().is_some()).map(|(index, _)| index);
+    let misplaced = match (link, place) {
+        (Some(link), Place::Ssh(_)) => Some((
+            link,
+            format!("a link joins two machines, but `--on {place}` is one"),
+            "name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace",
+        )),
+        (None, Place::SshPair { .. }) => Some((
+            stack.medium_index(),
+            format!("`--on {place}` is two machines, but this stack has no link between them"),
+            "add a link, as in nfs/link/ext4/…, or name one machine: `--on ssh:HOST`",
+        )),
+        _ => None,
+    };
+    if let Some((at, message, help)) = misplaced {
+        return Err(StackError::at_layer(stack, at, message, help).into());
     }
     let LayerDefinition::Medium(kind) = stack.medium().definition() else { return Ok(()) };
     let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
@@ -193,6 +204,6 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
     match place {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),
-        Place::Ssh(_) => false,
+        Place::Ssh(_) | Place::SshPair { .. } => false,
     }
 }

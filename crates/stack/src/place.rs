@@ -15,6 +15,13 @@ pub enum Place {
     This,
     /// On another machine's own kernel, reached by ssh.
     Ssh(String),
+    /// On the kernels of two other machines, reached by ssh, with the wire between them as the link of the stack.
+    SshPair {
+        /// The machine above the link.
+        client: String,
+        /// The machine below it, which has the medium.
+        server: String,
+    },
 }
 
 impl Place {
@@ -22,7 +29,7 @@ impl Place {
     pub fn host_time(&self) -> Option<HostTime> {
         match self {
             Self::Emulated(time) => Some(*time),
-            Self::This | Self::Ssh(_) => None,
+            Self::This | Self::Ssh(_) | Self::SshPair { .. } => None,
         }
     }
 
@@ -35,7 +42,7 @@ impl Place {
     pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
         match self {
             Self::Emulated(HostTime::Virtual(speed)) => Some(*speed),
-            Self::Emulated(HostTime::Real) | Self::This | Self::Ssh(_) => None,
+            Self::Emulated(HostTime::Real) | Self::This | Self::Ssh(_) | Self::SshPair { .. } => None,
         }
     }
 
@@ -141,15 +148,29 @@ impl FromStr for Place {
         }
         match text {
             "this" => Ok(Self::This),
-            _ => match text.strip_prefix("ssh:") {
-                Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
-                _ => Err(format!(
+            _ => over_ssh(text).ok_or_else(|| {
+                format!(
                     "`{text}` is not a place to run; the places are: emulated, emulated:time=virtual, \
-                     emulated:time=real, this, ssh:HOST; \
+                     emulated:time=real, this, ssh:HOST, ssh:CLIENT,ssh:SERVER; \
                      in virtual time with another processor: emulated:cpu=4000mips"
-                )),
-            },
+                )
+            }),
         }
+    }
+}
+
+/// One machine, or the client and the server of a link.
+fn over_ssh(text: &str) -> Option<Place> {
+    let mut hosts = text.split(',').map(|place| {
+        place
+            .strip_prefix("ssh:")
+            .filter(|host| !host.is_empty() && !host.starts_with('-'))
+            .map(str::to_owned)
+    });
+    match (hosts.next()??, hosts.next(), hosts.next()) {
+        (host, None, _) => Some(Place::Ssh(host)),
+        (client, Some(Some(server)), None) => Some(Place::SshPair { client, server }),
+        _ => None,
     }
 }
 
@@ -161,6 +182,7 @@ impl fmt::Display for Place {
             Self::Emulated(HostTime::Virtual(speed)) => write!(f, "emulated:time=virtual:cpu={speed}"),
             Self::This => f.write_str("this"),
             Self::Ssh(host) => write!(f, "ssh:{host}"),
+            Self::SshPair { client, server } => write!(f, "ssh:{client},ssh:{server}"),
         }
     }
 }
@@ -209,6 +231,7 @@ mod tests {
             "this",
             "ssh:storage-1",
             "ssh:me@lab.example",
+            "ssh:client-1,ssh:root@storage-1",
         ] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
@@ -216,6 +239,11 @@ mod tests {
             "",
             "ssh:",
             "ssh:-oProxyCommand=x",
+            "ssh:client,",
+            "ssh:client,server",
+            "ssh:client,ssh:-oProxyCommand=x",
+            "ssh:client,ssh:server,ssh:third",
+            "this,ssh:server",
             "there",
             "emulated:",
             "emulatedtime=real",

@@ -2,13 +2,21 @@
 //!
 //! The server is started only where none runs and nothing is exported. As long as the export is there, it is that server; one without it is another's.
 
+use std::path::Path;
 use std::process::Command;
 use std::{fs, io};
 
+use nestor_kernel::mounts;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
 
+use super::undoing::By;
 use crate::nfs_export::{EXPORTED, NfsExport};
 use crate::not_undone::NotUndone;
+
+/// Where the server is controlled, and the file system there.
+const CONTROL: &str = "/proc/fs/nfsd";
+const CONTROL_KIND: &str = "nfsd";
 
 /// What the kernel says of its server; there is none without the module `nfsd` (`nfsd_proc_ops` in fs/nfsd/stats.c).
 const COUNTERS: &str = "/proc/net/rpc/nfsd";
@@ -41,49 +49,78 @@ impl ServerTimes {
     }
 }
 
+/// Whether the file system is mounted by which the server is controlled.
+///
+/// # Errors
+/// The mounts cannot be listed.
+pub(super) fn is_controlled() -> io::Result<bool> {
+    let is_it = |line: &mounts::Line| line.kind == CONTROL_KIND && line.place() == Path::new(CONTROL);
+    Ok(mounts::all()?.iter().any(is_it))
+}
+
+/// Mounts it.
+///
+/// # Errors
+/// The kernel does not.
+pub(super) fn mount_control() -> io::Result<()> {
+    Ok(mount(CONTROL_KIND, CONTROL, CONTROL_KIND, MountFlags::empty(), None)?)
+}
+
 /// Ends the server, unless something else is exported by now, and withdraws the export, in this order: what fails can be tried again.
+/// At last unmounts what controls servers, if that was mounted for this one and none runs: it shows the kernel's own state, so no other
+/// program misses what was mounted there in particular.
 ///
 /// # Errors
 /// The server has other exports, or does not end.
-pub(super) fn end(export: &NfsExport, former: &ServerTimes) -> Result<(), NotUndone> {
+pub(super) fn end(
+    export: &NfsExport,
+    former: &ServerTimes,
+    is_control_ours: bool,
+    by: By,
+) -> Result<(), NotUndone> {
+    end_server(export, former, by)?;
+    if !is_control_ours || threads() > 0 || !is_controlled().unwrap_or(false) {
+        return Ok(());
+    }
+    unmount(CONTROL, UnmountFlags::empty())
+        .map_err(|e| NotUndone::Mount { target: CONTROL.to_owned(), error: e.into() })
+}
+
+fn end_server(export: &NfsExport, former: &ServerTimes, by: By) -> Result<(), NotUndone> {
     let failed = |said: String| NotUndone::NfsServer { export: export.to_string(), said };
     let exports = exported().map_err(|e| failed(format!("{EXPORTED}: {e}")))?;
-    let running = threads() > 0;
-    let step = step(&exports, export, running);
-    match step {
-        Step::Nothing => return Ok(()),
-        Step::EndServer => {
-            run(&["rpc.nfsd", "0"]).map_err(failed)?;
-            former.set_back().map_err(|e| failed(format!("its times could not be set back: {e}")))?;
-        }
-        Step::Withdraw { .. } => {}
+    let steps = Steps::of(&exports, export, threads() > 0, matches!(by, By::Maker));
+    if steps.end {
+        run(&["rpc.nfsd", "0"]).map_err(failed)?;
+        former.set_back().map_err(|e| failed(format!("its times could not be set back: {e}")))?;
     }
-    run(&["exportfs", "-u", &export.to_string()]).map_err(failed)?;
-    match step {
-        Step::Withdraw { others } if running => {
-            Err(NotUndone::NfsServerLeft { export: export.to_string(), others })
-        }
-        _ => Ok(()),
+    if steps.withdraw {
+        run(&["exportfs", "-u", &export.to_string()]).map_err(failed)?;
+    }
+    match steps.leave {
+        Some(others) => Err(NotUndone::NfsServerLeft { export: export.to_string(), others }),
+        None => Ok(()),
     }
 }
 
-/// What is to be done besides withdrawing the export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// There is no such export, so a server is another's.
-    Nothing,
-    /// The server has no other exports.
-    EndServer,
-    /// There are other exports, or no server.
-    Withdraw { others: usize },
+/// What is to be done, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Steps {
+    /// The server ends.
+    end: bool,
+    /// The export is withdrawn.
+    withdraw: bool,
+    /// The server is left to so many other exports.
+    leave: Option<usize>,
 }
 
-fn step(exports: &[NfsExport], export: &NfsExport, running: bool) -> Step {
-    let others = exports.iter().filter(|found| *found != export).count();
-    match (others == exports.len(), others) {
-        (true, _) => Step::Nothing,
-        (false, 0) if running => Step::EndServer,
-        (false, others) => Step::Withdraw { others },
+impl Steps {
+    /// `knows`: this process has started the server, so it is not another's although its export is not listed.
+    fn of(exports: &[NfsExport], export: &NfsExport, runs: bool, knows: bool) -> Self {
+        let others = exports.iter().filter(|found| *found != export).count();
+        let withdraw = others < exports.len();
+        let is_ours = runs && (withdraw || knows);
+        Self { end: is_ours && others == 0, withdraw, leave: (is_ours && others > 0).then_some(others) }
     }
 }
 
@@ -122,11 +159,23 @@ mod tests {
     fn only_a_server_that_has_this_export_and_no_other_is_ended() {
         let export = |path: &str| NfsExport { client: "198.18.1.2".to_owned(), path: path.to_owned() };
         let (ours, others) = (export("/work/1"), export("/srv"));
-        assert_eq!(step(&[], &ours, true), Step::Nothing);
-        assert_eq!(step(std::slice::from_ref(&others), &ours, true), Step::Nothing);
-        assert_eq!(step(std::slice::from_ref(&ours), &ours, true), Step::EndServer);
-        assert_eq!(step(std::slice::from_ref(&ours), &ours, false), Step::Withdraw { others: 0 });
-        assert_eq!(step(&[others, ours.clone()], &ours, true), Step::Withdraw { others: 1 });
+        let both = [others.clone(), ours.clone()];
+        let alone = std::slice::from_ref(&ours);
+        for knows in [true, false] {
+            assert_eq!(
+                Steps::of(alone, &ours, true, knows),
+                Steps { end: true, withdraw: true, leave: None }
+            );
+            assert_eq!(Steps::of(alone, &ours, false, knows), Steps { withdraw: true, ..Steps::default() });
+            let left = Steps { withdraw: true, leave: Some(1), end: false };
+            assert_eq!(Steps::of(&both, &ours, true, knows), left);
+            assert_eq!(Steps::of(&[], &ours, false, knows), Steps::default());
+        }
+        // Without its export, a server is another's, unless this process has started it.
+        assert_eq!(Steps::of(&[], &ours, true, false), Steps::default());
+        assert_eq!(Steps::of(std::slice::from_ref(&others), &ours, true, false), Steps::default());
+        assert_eq!(Steps::of(&[], &ours, true, true), Steps { end: true, ..Steps::default() });
+        assert_eq!(Steps::of(&[others], &ours, true, true), Steps { leave: Some(1), ..Steps::default() });
     }
 
     #[test]

@@ -12,12 +12,13 @@ use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::nfs_server::ServerTimes;
+use super::nfs_server::{self, ServerTimes};
 use super::{Agent, lock, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
 use crate::disks;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, ReadySign, Request};
+use crate::nfs_export::NfsExport;
 use crate::refusal::{Cause, FileKind, ProgramEnd, Refusal};
 use crate::ticks::TickReading;
 use nestor_kernel::mounts::MountIdentity;
@@ -80,10 +81,7 @@ impl Agent {
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::StartApart { machine } => self.start_apart(machine),
-            Request::OwnNfsServer(export) => {
-                let noted = Resource::NfsServer { export, former: ServerTimes::now() };
-                self.enter(noted).map(|_| Answer::Done)
-            }
+            Request::OwnNfsServer(export) => self.own_nfs_server(&export),
             Request::EndNfsServer(export) => {
                 let is_it = |r: &Resource| matches!(r, Resource::NfsServer { export: e, .. } if *e == export);
                 self.undo(&format!("nestor did not start an NFS server for {export}"), is_it)
@@ -194,6 +192,22 @@ impl Agent {
         }
         self.revise(coming, directory(DirectoryIdentity::at(Path::new(path))))?;
         Ok(Answer::Done)
+    }
+
+    /// Notes a server that is started next, and makes it controllable.
+    fn own_nfs_server(&self, export: &NfsExport) -> Obeyed {
+        let failed = |e: io::Error| {
+            Refusal::of_io("what controls the kernel's NFS server could not be mounted at /proc/fs/nfsd", &e)
+        };
+        let is_control_ours = !nfs_server::is_controlled().map_err(failed)?;
+        let noted = |former| Resource::NfsServer { export: export.clone(), former, is_control_ours };
+        let coming = self.enter(noted(ServerTimes::default()))?;
+        if is_control_ours && let Err(e) = nfs_server::mount_control() {
+            lock(&self.ledger).strike(coming);
+            return Err(failed(e));
+        }
+        // Only what is mounted shows the times.
+        self.revise(coming, noted(ServerTimes::now())).map(|()| Answer::Done)
     }
 
     fn mount(&self, source: &str, target: &str, file_system: &str, options: &[String]) -> Obeyed {

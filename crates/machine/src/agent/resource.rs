@@ -86,6 +86,8 @@ pub enum Resource {
         export: NfsExport,
         /// What the kernel kept for the next server before.
         former: ServerTimes,
+        /// The file system that controls it was mounted for it.
+        is_control_ours: bool,
     },
 }
 
@@ -105,7 +107,9 @@ impl Resource {
             Self::Setting { path, former, written, disk } => {
                 settings::set_back(path, former, written.as_deref(), *disk, by)
             }
-            Self::NfsServer { export, former } => nfs_server::end(export, former),
+            Self::NfsServer { export, former, is_control_ours } => {
+                nfs_server::end(export, former, *is_control_ours, by)
+            }
         }
     }
 }

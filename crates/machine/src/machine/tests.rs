@@ -60,3 +60,11 @@ fn an_answer_that_cannot_be_true_ends_the_connection_with_the_reason() {
     let error = machine.facts().unwrap_err().to_string();
     assert!(error.contains("its name has 5000 bytes, over 4096"), "{error}");
 }
+
+#[test]
+fn an_agent_that_watches_a_machine_is_awaited_beyond_the_limit_but_not_for_ever_in_real_time() {
+    let limits = |mut patience: Patience| (0..100).take_while(|_| patience.is_to_be_awaited()).count();
+    assert_eq!(limits(Patience { in_virtual_time: false, more: 0 }), 0);
+    assert_eq!(limits(Patience { in_virtual_time: false, more: MORE_LIMITS }), 9);
+    assert_eq!(limits(Patience { in_virtual_time: true, more: 0 }), 100);
+}

@@ -389,6 +389,8 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         | LabProblem::NotUndone { .. }
         | LabProblem::Link(
             LinkProblem::ServiceRuns { .. }
+            | LinkProblem::NoRoute { .. }
+            | LinkProblem::NotExported { .. }
             | LinkProblem::Exported { .. }
             | LinkProblem::NetworkInUse { .. }
             | LinkProblem::DeviceInUse { .. },
@@ -451,9 +453,11 @@ mod tests {
     #[test]
     fn a_link_that_the_kernel_lacks_is_not_possible_and_one_in_the_way_of_a_server_is_another_time() {
         let cause = |problem| CellError::Build(LabProblem::Link(problem).into()).cause();
-        let lacks = LinkProblem::KernelLacks { part: KernelPart::NfsServer, said: None };
+        let lacks =
+            LinkProblem::KernelLacks { machine: String::new(), part: KernelPart::NfsServer, said: None };
         assert_eq!(cause(lacks), FailureCause::NotPossible);
-        let runs = LinkProblem::ServiceRuns { service: NetworkService::Nfs, port: 2049 };
+        let runs =
+            LinkProblem::ServiceRuns { machine: String::new(), service: NetworkService::Nfs, port: 2049 };
         assert_eq!(cause(runs), FailureCause::Other);
     }
 

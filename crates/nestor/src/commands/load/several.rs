@@ -111,7 +111,9 @@ impl Part {
         let ground = match place {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
-            Place::Emulated(_) => bail!("--machines takes existing machines: this, ssh:HOST"),
+            Place::Emulated(_) | Place::SshPair { .. } => {
+                bail!("--machines takes existing machines: this, ssh:HOST")
+            }
         };
         let scratch = ground.machine().make_private_directory("load")?;
         let directory = format!("{}/machine-{number}", directory.display());
