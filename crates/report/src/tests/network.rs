@@ -136,6 +136,7 @@ fn frames() -> LinkMetrics {
             sendings: 700,
             wire_bytes: 5_218_400,
             tcp_bytes: 4_400_000,
+            tcp_again_bytes: 2048,
             busy_ns: 41_747_200,
             queue: times(&[0, 1000, 2000]),
             wire: times(&[700_000, 700_000, 900_000]),
@@ -164,6 +165,7 @@ fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
       frames of link:rate=1gbit  frames    bytes         rate   busy  queue mean     p50     p99  wire mean       p50       p99
       to the server               9 100  4.8 MiB  83.5 Mbit/s  8.3 %      1.0 us  1.0 us  2.0 us   766.7 us  700.4 us  900.1 us
       to the client                   0      0 B   0.0 Mbit/s  0.0 %           -       -       -          -         -         -
+      of the data to the server, TCP sent 2 KiB again
       7 frames are missing in the log: all counts are lower bounds
     ");
     let text = run_text(&view, Style::plain());

@@ -145,6 +145,16 @@ pub fn link_table(link: &LinkView, style: Style) -> Vec<String> {
     }
     let mut lines = vec![String::new()];
     lines.extend(table.lines());
+    for (end, way) in [("server", &link.to_server), ("client", &link.to_client)] {
+        if way.tcp_again_bytes > 0 {
+            let again = units::bytes(way.tcp_again_bytes);
+            lines.extend(style.wrapped(
+                "  ",
+                4,
+                &format!("of the data to the {end}, TCP sent {again} again"),
+            ));
+        }
+    }
     if link.dropped > 0 {
         let words = format!(
             "{} frames are missing in the log: all counts are lower bounds",

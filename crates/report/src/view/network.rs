@@ -227,6 +227,8 @@ pub struct WayView {
     pub bits_per_second: Option<f64>,
     /// Share of the time (0 to 1) in which the wire was taken.
     pub busy: Option<f64>,
+    /// Bytes of TCP's data that a connection had sent before.
+    pub tcp_again_bytes: u64,
     /// Waiting in the interface, of a frame or of a TCP segment that becomes several.
     pub queue: Option<LatencySummary>,
     /// From its first bit on the wire to its last.
@@ -251,6 +253,7 @@ impl LinkView {
                 sent: way.sent.clone(),
                 bits_per_second: way.rate_bits_per_s(span_s),
                 busy: (span_s > 0.0).then(|| way.busy_ns as f64 / 1e9 / span_s),
+                tcp_again_bytes: way.tcp_again_bytes,
                 queue: summary(&way.queue),
                 wire: summary(&way.wire),
                 delivery: summary(&way.delivery),

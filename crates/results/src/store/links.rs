@@ -120,7 +120,7 @@ pub(super) fn insert_frames(connection: &Connection, run: i64, measured: &Measur
     Ok(())
 }
 
-/// The columns from `frames` to `dropped`, in the table's order.
+/// The columns from `frames` on, in the table's order.
 fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
     let number = |number: u64| Value::from(integer(number));
     let counts = [
@@ -139,5 +139,6 @@ fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
         values.extend(summary_values(times.as_ref()));
     }
     values.push(number(link.dropped));
+    values.push(number(way.tcp_again_bytes));
     values
 }
