@@ -374,7 +374,7 @@ fn each_size_from_small_on_keeps_the_file_eight_times_as_large_as_the_memory_of_
         let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
         assert_eq!(
             study.parts.iter().map(|part| part.replications).collect::<Vec<_>>(),
-            [blocks; 5],
+            [blocks; 3],
             "{scale}"
         );
         let memory = |stack: &Stack| {
