@@ -20,6 +20,9 @@ const MIB: u64 = 1 << 20;
 /// The machine of the lab, as the agent that boots it knows it.
 const HOST: MachinePlace = MachinePlace::Root(MachineIndex::OUTERMOST);
 
+/// Earlier runs leave data in the disk.
+const OVERWRITE: [&str; 2] = ["--overwrite", "/dev/nullb0"];
+
 /// How long a command in it may take: its processor is emulated.
 const LIMIT_S: u64 = 1200;
 
@@ -100,7 +103,7 @@ impl LabMachine {
     /// `nestor run --on`, of which nothing must be left.
     fn run_nestor(&mut self, place: &str, stack: &str, workload: &str) -> Value {
         let run = ["{nestor}", "run", "--on", place, stack, workload, "-n", "1", "--json"];
-        let view = json(&self.said(&[&run[..], &["--store", "/root/results.sqlite"]].concat()));
+        let view = json(&self.said(&[&run[..], &OVERWRITE, &["--store", "/root/results.sqlite"]].concat()));
         self.assert_nothing_left();
         view
     }
@@ -277,7 +280,7 @@ fn nfs_works_between_two_machines_that_ssh_reaches() {
         machine.said(&["sh", "-c", make, "-", program, script]);
         let run =
             ["{nestor}", "run", "--on", place, "nfs:vers=3/link/ext4/dev:/dev/nullb0", workload, "-n", "1"];
-        let refused = machine.run(&run);
+        let refused = machine.run(&[&run[..], &OVERWRITE].concat());
         let said = format!("{}{}", refused.stdout_text(), refused.stderr_text());
         assert!(!refused.succeeded() && said.contains(why), "{program}: {said}");
         machine.said(&["rm", "-r", "/root/broken"]);
