@@ -202,9 +202,8 @@ fn nfs_and_nbd_work_over_a_link_of_the_kernel_and_leave_nothing() {
     let call_bytes: u64 = procedures.iter().map(|row| number(&row["sent_bytes"])).sum();
     let [frames, bytes] = ["frames", "bytes"].map(|what| number(&network["to_server"][what]));
     assert!(frames >= calls, "each call is at least one frame: {network}");
-    // As over the modelled link: headers of Ethernet, IP and TCP with time stamps are 66 bytes a frame.
-    let expected = call_bytes + 66 * frames;
-    assert!(bytes.abs_diff(expected) * 100 <= expected, "{expected}: {network}");
+    // Headers of Ethernet, IP and TCP are 54 bytes a frame, with time stamps 66. What TCP sends again comes on top.
+    assert!(bytes >= call_bytes + 54 * frames, "{call_bytes}: {network}");
 
     let (stack, workload) =
         ("ext4/nbd/link:rate=100mbit/dev:/dev/nullb0", "fio:rand-read:size=4M:runtime=2s");
