@@ -163,15 +163,28 @@ impl Agent {
                 return Ok(Answer::Done);
             }
             if let Some(status) = ended {
-                let (program, ended) = (format!("process {pid}"), ProgramEnd::of(status));
+                let (program, ended) = (self.name_of(pid), ProgramEnd::of(status));
                 let message = format!("{program} {ended} and has not {sign}");
                 return Err(Refusal::new(Cause::ProgramFailed { program, ended }, message));
             }
             if Instant::now() >= deadline {
-                return Err(format!("process {pid} has not {sign} within {} s", limit.as_secs()).into());
+                let program = self.name_of(pid);
+                return Err(format!("{program} has not {sign} within {} s", limit.as_secs()).into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
+    }
+
+    /// A program that was started here, for a message: `rpc.mountd (process 1278)`.
+    fn name_of(&self, process: u32) -> String {
+        let is_it = |r: &Resource| matches!(r, Resource::Process { pid, .. } if *pid == process);
+        let started = lock(&self.ledger).find(is_it);
+        let program = match &started {
+            Some((_, Resource::Process { what, .. })) => what.split_whitespace().next(),
+            _ => None,
+        };
+        program
+            .map_or_else(|| format!("process {process}"), |program| format!("{program} (process {process})"))
     }
 
     fn make_directory(&self, path: &str) -> Obeyed {
