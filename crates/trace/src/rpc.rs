@@ -140,6 +140,13 @@ pub struct Calls {
     /// Milliseconds from the calls to their replies, summed up; a server does not count them.
     #[serde(default)]
     pub response_ms: u64,
+    /// Calls that ended with an error, the server's or one on the way; a server does not count them, nor did kernels before Linux 5.3.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub errors: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a call is for.
@@ -245,6 +252,25 @@ fn statistics_of(mountstats: &str, mount_point: &Path) -> Result<MountNFSStatist
         .ok_or_else(|| RpcError::NotMounted(mount_point.display().to_string()))
 }
 
+/// Errors of each procedure, the ninth of its numbers (`rpc_print_iostats` and `_print_rpc_iostats` in net/sunrpc/stats.c), which the crate `procfs`
+/// does not read.
+fn errors_of<'a>(mountstats: &'a str, mount_point: &Path) -> BTreeMap<&'a str, u64> {
+    let is_mount = |line: &str| {
+        let point = line.strip_prefix("device ").and_then(|line| line.split_once(" mounted on "));
+        point
+            .and_then(|(_, rest)| rest.split_once(" with fstype "))
+            .is_some_and(|(point, _)| Path::new(point) == mount_point)
+    };
+    let of_mount = mountstats.lines().skip_while(|line| !is_mount(line)).skip(1);
+    let of_mount = of_mount.take_while(|line| !line.starts_with("device "));
+    let per_procedure = of_mount.skip_while(|line| line.trim() != "per-op statistics").skip(1);
+    let errors = |line: &'a str| {
+        let (procedure, numbers) = line.trim().split_once(':')?;
+        Some((procedure, numbers.split_whitespace().nth(8)?.parse().ok()?))
+    };
+    per_procedure.filter_map(errors).collect()
+}
+
 /// Calls by procedure, those that were called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcCounts(BTreeMap<String, Calls>);
@@ -282,6 +308,7 @@ impl RpcCounts {
     /// The text is not as expected, or has no such mount.
     pub fn of_client(mountstats: &str, mount_point: &Path) -> Result<Self, RpcError> {
         let statistics = statistics_of(mountstats, mount_point)?;
+        let errors = errors_of(mountstats, mount_point);
         let called = statistics.per_op_stats.into_iter().filter(|(_, of_one)| of_one.operations > 0);
         Ok(Self(
             called
@@ -291,6 +318,7 @@ impl RpcCounts {
                         sent_bytes: of_one.bytes_sent,
                         received_bytes: of_one.bytes_recv,
                         response_ms: u64::try_from(of_one.cum_resp_time.as_millis()).unwrap_or(u64::MAX),
+                        errors: errors.get(procedure.as_str()).copied().unwrap_or(0),
                     };
                     (procedure, calls)
                 })
@@ -352,6 +380,7 @@ impl RpcCounts {
                 sent_bytes: now.sent_bytes.saturating_sub(before.sent_bytes),
                 received_bytes: now.received_bytes.saturating_sub(before.received_bytes),
                 response_ms: now.response_ms.saturating_sub(before.response_ms),
+                errors: now.errors.saturating_sub(before.errors),
             };
             (procedure.clone(), calls)
         });
@@ -366,6 +395,15 @@ impl RpcCounts {
     /// Calls of one procedure.
     pub fn calls_of(&self, procedure: &str) -> u64 {
         self.0.get(procedure).map_or(0, |calls| calls.calls)
+    }
+
+    /// Calls that were to write and ended with an error, of all that were.
+    pub fn failed_writes(&self) -> (u64, u64) {
+        let writes = self
+            .0
+            .iter()
+            .filter(|(procedure, _)| matches!(CallKind::of(procedure), CallKind::Write | CallKind::Commit));
+        writes.fold((0, 0), |(failed, all), (_, calls)| (failed + calls.errors, all + calls.calls))
     }
 
     /// Calls of all procedures.
@@ -394,7 +432,7 @@ device 10.78.1.1:/ mounted on /run/nestor/1/mount-0 with fstype nfs4 statvers=1.
 \tper-op statistics
 \t        NULL: 1 1 0 44 24 0 0 0 0
 \t        READ: 0 0 0 0 0 0 0 0 0
-\t       WRITE: 5 5 0 21400 900 1 7 9 0
+\t       WRITE: 5 5 0 21400 900 1 7 9 3
 \t      COMMIT: 2 2 0 500 300 0 3 4 0
 
 device tmpfs mounted on /tmp with fstype tmpfs
@@ -403,7 +441,8 @@ device tmpfs mounted on /tmp with fstype tmpfs
     #[test]
     fn a_client_counts_calls_and_bytes_of_its_mount() {
         let counts = RpcCounts::of_client(MOUNTSTATS, Path::new("/run/nestor/1/mount-0")).unwrap();
-        let write = Calls { calls: 5, sent_bytes: 21400, received_bytes: 900, response_ms: 7 };
+        let write = Calls { calls: 5, sent_bytes: 21400, received_bytes: 900, response_ms: 7, errors: 3 };
+        assert_eq!(counts.failed_writes(), (3, 7));
         assert_eq!(counts.iter().collect::<Vec<_>>().last(), Some(&("WRITE", write)));
         assert_eq!((counts.calls(), counts.calls_of("COMMIT"), counts.calls_of("READ")), (8, 2, 0));
         let missing = RpcCounts::of_client(MOUNTSTATS, Path::new("/tmp")).unwrap_err();

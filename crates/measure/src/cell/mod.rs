@@ -170,12 +170,29 @@ fn measure_on_fresh_stack(
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
     }
-    let measured = measured.map_err(|e| explained(e, lab, &built));
+    let measured = measured
+        .map_err(|e| explained(e, lab, &built))
+        .and_then(|timed| with_all_written(timed, lab, &built));
     progress("taking the stack down");
     let taken_down = lab.take_down(built);
     let measured = measured?;
     taken_down?;
     Ok(measured)
+}
+
+/// Refuses a load that was told nothing of writes that a full server had refused: a client reports an error that comes between two calls of an
+/// application only to its next fsync (`nfs_file_write` and `nfs_file_flush` in fs/nfs/file.c). Other errors may have been tried again.
+fn with_all_written(mut timed: Timed, lab: &Lab, built: &BuiltStack) -> Result<Timed, CellError> {
+    let refused: Vec<String> = timed.measured.networks.iter().filter_map(network::refused_writes).collect();
+    if refused.is_empty() {
+        return Ok(timed);
+    }
+    let full = lab.full_file_systems(built);
+    if !full.is_empty() {
+        return Err(CellError::Full(refused.join("\n"), full.join("\n")));
+    }
+    timed.measured.trace_remarks.extend(refused);
+    Ok(timed)
 }
 
 /// The same with what the stack says of why it happened, while it still stands.

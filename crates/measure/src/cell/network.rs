@@ -10,6 +10,7 @@ use nestor_machine::{Machine, MachineError};
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
 use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
+use nestor_text::units::count;
 use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
 
 /// In front of each call and each reply in a TCP stream, if it is one fragment (RFC 5531, section 11).
@@ -243,6 +244,20 @@ impl Counting {
     }
 }
 
+/// Writes that the server of a network file system refused, in words.
+pub(super) fn refused_writes(network: &NetworkRecord) -> Option<String> {
+    let (failed, all) = network.client.failed_writes();
+    (failed > 0).then(|| {
+        format!(
+            "{}: {} of {} calls that were to write ended with an error, of which the workload was told nothing: its data may not be \
+             on the server",
+            network.layer,
+            count(failed),
+            count(all)
+        )
+    })
+}
+
 fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
     Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
 }
@@ -263,5 +278,24 @@ mod tests {
         assert_eq!(called_bytes(&two[..1]), [4_974_572, 82_264 + 2416]);
         assert_eq!(called_bytes(&two)[1], 2 * (82_264 + 2416));
         assert_eq!(called_bytes(&[]), [0, 0]);
+    }
+
+    #[test]
+    fn writes_that_failed_are_told_and_other_calls_that_did_are_not() {
+        let record = |counts| NetworkRecord {
+            layer: "nfs".to_owned(),
+            client: serde_json::from_value(counts).unwrap(),
+            ..NetworkRecord::default()
+        };
+        let refused = serde_json::json!({
+            "WRITE": { "calls": 16_158, "errors": 13_000 }, "COMMIT": { "calls": 13 }, "LOOKUP": { "calls": 5, "errors": 5 },
+        });
+        let said = refused_writes(&record(refused)).unwrap();
+        assert!(
+            said.starts_with("nfs: 13 000 of 16 171 calls that were to write ended with an error"),
+            "{said}"
+        );
+        let absent = serde_json::json!({ "WRITE": { "calls": 3 }, "LOOKUP": { "calls": 5, "errors": 5 } });
+        assert_eq!(refused_writes(&record(absent)), None);
     }
 }
