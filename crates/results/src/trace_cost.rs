@@ -117,6 +117,11 @@ fn pairs<'a>(runs: &[&'a StoredRun]) -> Vec<(&'a StoredRun, &'a StoredRun)> {
 }
 
 fn throughputs(pairs: &[(&StoredRun, &StoredRun)]) -> Vec<(f64, f64)> {
-    let throughput = |r: &StoredRun| r.record.measured().map(|m| m.load.bytes_per_second());
+    // Of a load that moves no data, in operations.
+    let throughput = |r: &StoredRun| {
+        let load = &r.record.measured()?.load;
+        let bytes_per_s = load.bytes_per_second();
+        Some(if bytes_per_s > 0.0 { bytes_per_s } else { load.operations_per_second() })
+    };
     pairs.iter().filter_map(|(twin, traced)| Some((throughput(twin)?, throughput(traced)?))).collect()
 }

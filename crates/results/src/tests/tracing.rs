@@ -35,6 +35,19 @@ fn the_cost_is_that_of_the_pairs() {
 }
 
 #[test]
+fn of_a_load_that_moves_no_data_the_operations_tell_the_cost() {
+    let without_bytes = |mut of: CellRecord| {
+        if let Outcome::Measured(measured) = &mut of.outcome {
+            measured.load.operations.values_mut().for_each(|class| class.bytes = 0);
+        }
+        of
+    };
+    let runs = stored(vec![without_bytes(twin("a", 0, 100 * MIB)), without_bytes(record("a", 0, 50 * MIB))]);
+    let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
+    assert!((costs[0].ratio.value - 0.5).abs() < 1e-3, "{}", costs[0].ratio.value);
+}
+
+#[test]
 fn in_virtual_time_the_cost_of_an_operation_is_told_in_instructions() {
     let counted = |mut of: CellRecord, instructions| {
         if let Outcome::Measured(measured) = &mut of.outcome {

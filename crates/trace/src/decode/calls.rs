@@ -173,12 +173,21 @@ pub fn parse_line(line: &str) -> CallLine {
         "xprt_retransmit" if program(fields) == Some(NFS) => {
             hexadecimal(fields, "xid=").map(|xid| CallEvent::Retransmission { xid })
         }
+        // A program beside NFS, whose calls neither end counts.
+        "svc_stats_latency" if value(fields, "proc=").is_some_and(is_of_access_lists) => {
+            return CallLine::Other;
+        }
         "svc_stats_latency" => server(fields, time_ns).map(CallEvent::Server),
         "nfsd_read_start" => access(CallKind::Read),
         "nfsd_write_start" => access(CallKind::Write),
         _ => return CallLine::Other,
     };
     parsed.map_or(CallLine::Unreadable, CallLine::Event)
+}
+
+/// Whether a procedure is of the program of access control lists (fs/nfsd/nfs3acl.c, `nfsd_acl_procedures3`).
+fn is_of_access_lists(procedure: &str) -> bool {
+    matches!(procedure, "GETACL" | "SETACL")
 }
 
 /// The program of `task:0000002a@00000003 xid=0x5c1f0e17 nfsv3 WRITE …`.
@@ -321,6 +330,18 @@ mod tests {
         );
         let again = any::<u32>().prop_map(|xid| CallEvent::Retransmission { xid });
         prop_oneof![client, server, access, again]
+    }
+
+    #[test]
+    fn calls_of_the_program_of_access_lists_are_no_calls_of_nfs() {
+        let line = |procedure| {
+            let fields = "xid=0x00000007 server=10.78.1.1:2049 client=10.78.1.2:790";
+            parse_line(&format!(
+                "nfsd-411 [000] ..... 12.345678: svc_stats_latency: {fields} proc={procedure} execute-us=3"
+            ))
+        };
+        assert_eq!(line("GETACL"), CallLine::Other);
+        assert!(matches!(line("GETATTR"), CallLine::Event(CallEvent::Server(_))));
     }
 
     proptest! {
