@@ -6,7 +6,6 @@ use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
 use nestor_link::log::FrameReader;
 use nestor_stack::Stack;
-use nestor_trace::calls::join;
 use nestor_trace::decode::blkparse::BlkparseReader;
 use nestor_trace::decode::blktrace::{FileReader, MergedReader};
 use nestor_trace::decode::csv::{CsvForm, CsvReader};
@@ -15,7 +14,7 @@ use nestor_trace::decode::qemu::{LogReader, Signatures, SimpletraceReader};
 use nestor_trace::decode::tracefs::TextReader;
 use nestor_trace::decode::vscsi::read_histograms;
 use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
-use nestor_trace::{CallMetrics, RequestReader, TracedCalls};
+use nestor_trace::{CallMetrics, CallRequests, RequestReader, TracedCalls};
 use nestor_workload::{Profile, Workload};
 
 use crate::{answers, images, joins};
@@ -159,7 +158,8 @@ fn calls(data: &[u8]) {
     let [Ok(client), Ok(server)] = halves(data).map(|half| TracedCalls::read(half, "fuzz".as_ref())) else {
         return;
     };
-    drop(CallMetrics::of(&join(&client, &server), client.retransmissions, server.lost_events));
+    drop(CallMetrics::of(&client, &server, server.lost_events));
+    drop(CallRequests::of_main_file(&client, &server));
 }
 
 fn stack(text: &str) {
