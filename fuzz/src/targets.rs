@@ -6,6 +6,7 @@ use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
 use nestor_link::log::FrameReader;
 use nestor_stack::Stack;
+use nestor_trace::calls::join;
 use nestor_trace::decode::blkparse::BlkparseReader;
 use nestor_trace::decode::blktrace::{FileReader, MergedReader};
 use nestor_trace::decode::csv::{CsvForm, CsvReader};
@@ -158,8 +159,9 @@ fn calls(data: &[u8]) {
     let [Ok(client), Ok(server)] = halves(data).map(|half| TracedCalls::read(half, "fuzz".as_ref())) else {
         return;
     };
-    drop(CallMetrics::of(&client, &server, server.lost_events));
-    drop(CallRequests::of_main_file(&client, &server));
+    let joined = join(&client, &server);
+    drop(CallMetrics::of(&joined, server.lost_events));
+    drop(CallRequests::of_main_file(&joined));
 }
 
 fn stack(text: &str) {

@@ -144,7 +144,7 @@ impl Lab {
             }
             if matches!(layer.definition(), LayerDefinition::NetworkDisk) {
                 self.load_modules(client, network_disk::CLIENT_MODULES);
-                if !has_driver(&read(client, "/proc/devices")?, "nbd") {
+                if !has_driver(&client.read_text("/proc/devices")?, "nbd") {
                     return Err(lacks(self.name_of_end(End::Upper), KernelPart::NetworkDisk, None));
                 }
                 network_disk::check_free(client)?;
@@ -154,7 +154,7 @@ impl Lab {
         let mut listening = BTreeSet::new();
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
             // A kernel without IPv6 has only the first.
-            listening.extend(listening_ports(&read(server, table).unwrap_or_default()));
+            listening.extend(listening_ports(&server.read_text(table).unwrap_or_default()));
         }
         match ports.into_iter().find(|(port, _)| listening.contains(port)) {
             Some((port, service)) => {
@@ -174,7 +174,7 @@ impl Lab {
         end: End,
         parts: &[(&str, KernelPart)],
     ) -> Result<(), BuildError> {
-        let known = read(machine, "/proc/filesystems")?;
+        let known = machine.read_text("/proc/filesystems")?;
         let known: BTreeSet<&str> = file_systems(&known).collect();
         match parts.iter().find(|(name, _)| !known.contains(name)) {
             Some((_, part)) => Err(lacks(self.name_of_end(end), *part, None)),
@@ -259,7 +259,7 @@ fn not_made(layer: String, part: KernelPart, said: MachineError) -> BuildError {
 /// Refuses to start an NFS server that would also offer what is listed for one of the user's.
 fn check_exports(server: &Machine, machine: String) -> Result<(), BuildError> {
     // There is no list where no server ever ran.
-    let listed = read(server, EXPORTED).unwrap_or_default();
+    let listed = server.read_text(EXPORTED).unwrap_or_default();
     match NfsExport::list(&listed).into_iter().next() {
         Some(export) => Err(problem(LinkProblem::Exported { machine, export })),
         None => Ok(()),
@@ -342,10 +342,6 @@ fn shaping(interface: &str, options: &LinkOptions) -> Vec<String> {
     // The second number is what each frame takes besides what the machine sends.
     argv.extend(["rate".to_owned(), format!("{}bit", rate.0), FRAME_OVERHEAD_BYTES.to_string()]);
     argv
-}
-
-fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
-    Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
 }
 
 /// Whether a driver of block devices is registered (/proc/devices).

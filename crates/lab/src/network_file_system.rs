@@ -86,8 +86,7 @@ impl Lab {
 
 /// Whether a mount failed because the server does not list the export; it may have been withdrawn, or be for another client.
 fn not_exported(server: &Machine, export: NfsExport) -> Option<LinkProblem> {
-    let listed = server.read_file(EXPORTED).ok()?;
-    let listed = NfsExport::list(&String::from_utf8_lossy(&listed));
+    let listed = NfsExport::list(&server.read_text(EXPORTED).ok()?);
     (!listed.contains(&export)).then_some(LinkProblem::NotExported { export, listed })
 }
 

@@ -155,6 +155,12 @@ mod tests {
 
     use super::*;
 
+    impl Frame {
+        fn tcp_bytes(&self) -> usize {
+            self.tcp_segment().map_or(0, |segment| segment.bytes)
+        }
+    }
+
     /// A TCP segment of that many bytes of data (Ethernet 14, IPv4 20, TCP 32 bytes of headers) to be cut into pieces.
     fn segment(data: usize, piece: u16) -> Frame {
         let mut bytes = vec![0; HEADER_BYTES + 66 + data];
@@ -197,27 +203,16 @@ mod tests {
             header[2..4].copy_from_slice(&length.to_be_bytes());
             header
         };
-        assert_eq!(
-            packet(IPV4, &ipv4(20 + 32 + 9000, TCP), 9000).tcp_segment().map_or(0, |segment| segment.bytes),
-            9000
-        );
+        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 9000, TCP), 9000).tcp_bytes(), 9000);
         // An acknowledgement that is padded has none.
-        assert_eq!(packet(IPV4, &ipv4(20 + 32, TCP), 8).tcp_segment().map_or(0, |segment| segment.bytes), 0);
-        assert_eq!(
-            packet(IPV4, &ipv4(20 + 32 + 100, 17), 100).tcp_segment().map_or(0, |segment| segment.bytes),
-            0,
-            "UDP"
-        );
+        assert_eq!(packet(IPV4, &ipv4(20 + 32, TCP), 8).tcp_bytes(), 0);
+        assert_eq!(packet(IPV4, &ipv4(20 + 32 + 100, 17), 100).tcp_bytes(), 0, "UDP");
         let mut ipv6 = [0; IPV6_HEADER_BYTES];
         (ipv6[0], ipv6[5], ipv6[6]) = (0x60, 32 + 77, TCP);
-        assert_eq!(packet(IPV6, &ipv6, 77).tcp_segment().map_or(0, |segment| segment.bytes), 77);
-        assert_eq!(
-            packet([0x08, 0x06], &[0; 28], 0).tcp_segment().map_or(0, |segment| segment.bytes),
-            0,
-            "ARP"
-        );
+        assert_eq!(packet(IPV6, &ipv6, 77).tcp_bytes(), 77);
+        assert_eq!(packet([0x08, 0x06], &[0; 28], 0).tcp_bytes(), 0, "ARP");
         // A packet that says that it is longer than it is.
-        assert_eq!(packet(IPV4, &ipv4(u16::MAX, TCP), 5).tcp_segment().map_or(0, |segment| segment.bytes), 5);
+        assert_eq!(packet(IPV4, &ipv4(u16::MAX, TCP), 5).tcp_bytes(), 5);
     }
 
     proptest! {
@@ -227,7 +222,7 @@ mod tests {
             let data = frame.ethernet().len() as u64;
             let sum: u64 = frame.on_the_wire().sum();
             prop_assert!(sum >= data);
-            prop_assert!(frame.tcp_segment().map_or(0, |segment| segment.bytes) < frame.ethernet().len());
+            prop_assert!(frame.tcp_bytes() < frame.ethernet().len());
             frame.complete_checksum();
         }
     }

@@ -59,10 +59,7 @@ impl ApartMachine {
         let machine = Self { connection: Connection::new(stdout, stdin), agent: Mutex::new(agent) };
         machine.connection.wait_hello(HELLO_LIMIT).map_err(|e| {
             machine.stop();
-            let reason = match e {
-                NoAnswer::Gone(reason) => reason,
-                NoAnswer::TimedOut(limit) => format!("it did not answer within {} s", limit.as_secs()),
-            };
+            let reason = e.of_new_agent();
             Refusal::new(
                 Cause::NotStarted,
                 format!("the agent in namespaces of its own does not work: {reason}"),

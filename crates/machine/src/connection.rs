@@ -18,6 +18,16 @@ pub enum NoAnswer {
     TimedOut(Duration),
 }
 
+impl NoAnswer {
+    /// Why an agent that was started says nothing.
+    pub fn of_new_agent(self) -> String {
+        match self {
+            Self::Gone(reason) => reason,
+            Self::TimedOut(limit) => format!("it did not answer within {} s", limit.as_secs()),
+        }
+    }
+}
+
 /// Hears of requests and answers as they pass.
 pub trait Watch: Send + Sync {
     /// A request of this many bytes was sent.

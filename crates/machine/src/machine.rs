@@ -216,6 +216,11 @@ impl Machine {
         self.read_file_up_to(path, SMALL_FILE_BYTES)
     }
 
+    /// The same as text.
+    pub fn read_text(&self, path: &str) -> Result<String, MachineError> {
+        Ok(String::from_utf8_lossy(&self.read_file(path)?).into_owned())
+    }
+
     /// Reads a whole file of at most `max_bytes`, which one frame has to hold; [`MachineError::TooLong`] of a longer one.
     pub fn read_file_up_to(&self, path: &str, max_bytes: u64) -> Result<Vec<u8>, MachineError> {
         // One more, to see that there is more.

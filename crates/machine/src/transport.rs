@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::agent::process::{OWN_BINARY, wait_at_most};
-use crate::connection::{Connection, NoAnswer};
+use crate::connection::Connection;
 use crate::error::MachineError;
 use crate::machine::Machine;
 use crate::ssh;
@@ -83,10 +83,7 @@ impl Ground {
         let machine = Machine::ground(Arc::clone(&connection), label);
         let ground = Self { machine, connection, process, said_all };
         ground.connection.wait_hello(HELLO_LIMIT).map_err(|e| {
-            let reason = match e {
-                NoAnswer::Gone(reason) => reason,
-                NoAnswer::TimedOut(limit) => format!("it did not answer within {} s", limit.as_secs()),
-            };
+            let reason = e.of_new_agent();
             MachineError::Ground(format!("the agent on {label} does not work: {reason}"))
         })?;
         Ok(ground)

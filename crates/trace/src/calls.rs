@@ -148,6 +148,10 @@ pub struct JoinedCalls<'a> {
     pub uncalled: u64,
     /// Calls that only the server has, before and after all others: its recorder ran longer.
     pub outside: u64,
+    /// What the server did with contents of files, of all its calls.
+    pub accesses: &'a [Access],
+    /// How often the client sent a call another time.
+    pub retransmissions: u64,
 }
 
 /// Joins the calls of a client with those of its server. A number that the client gave twice, after it had given all others, is taken in the
@@ -182,7 +186,13 @@ pub fn join<'a>(client: &'a TracedCalls, server: &'a TracedCalls) -> JoinedCalls
     let (first, last) = (is_joined.iter().position(|at| *at), is_joined.iter().rposition(|at| *at));
     let between = first.zip(last).map_or(&[][..], |(first, last)| &is_joined[first..=last]);
     let uncalled = between.iter().filter(|is_joined| !**is_joined).count() as u64;
-    JoinedCalls { calls, uncalled, outside: all - uncalled }
+    JoinedCalls {
+        calls,
+        uncalled,
+        outside: all - uncalled,
+        accesses: &server.accesses,
+        retransmissions: client.retransmissions,
+    }
 }
 
 /// The numbers of the calls of a network file system, over the recorded time.
@@ -228,12 +238,7 @@ pub struct CallTimes {
 
 impl CallMetrics {
     /// Condenses the calls of both ends, of which `dropped_events` are missing.
-    pub fn of(client: &TracedCalls, server: &TracedCalls, dropped_events: u64) -> Self {
-        let accesses = Some(FileAccesses::of(&server.accesses));
-        Self { accesses, ..Self::of_joined(&join(client, server), client.retransmissions, dropped_events) }
-    }
-
-    fn of_joined(joined: &JoinedCalls<'_>, retransmissions: u64, dropped_events: u64) -> Self {
+    pub fn of(joined: &JoinedCalls<'_>, dropped_events: u64) -> Self {
         let mut procedures: BTreeMap<&str, Times> = BTreeMap::new();
         for call in &joined.calls {
             procedures.entry(&call.client.procedure).or_default().push(call);
@@ -241,8 +246,8 @@ impl CallMetrics {
         let procedures = procedures.into_iter().map(|(name, times)| (name.to_owned(), times.finish()));
         Self {
             procedures: procedures.collect(),
-            accesses: None,
-            retransmissions,
+            accesses: Some(FileAccesses::of(joined.accesses)),
+            retransmissions: joined.retransmissions,
             repeated: joined.calls.iter().map(|call| call.replies.saturating_sub(1)).sum(),
             unserved: joined.calls.iter().filter(|call| call.server.is_none()).count() as u64,
             uncalled: joined.uncalled,

@@ -44,7 +44,7 @@ pub struct FrameMetrics {
     /// Data of TCP segments.
     pub tcp_bytes: u64,
     /// Of that, what its connection had sent before; nothing in logs of earlier versions.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::rpc::is_zero")]
     pub tcp_again_bytes: u64,
     /// Nanoseconds in which the wire was taken.
     pub busy_ns: u64,
@@ -54,10 +54,6 @@ pub struct FrameMetrics {
     pub wire: Option<LatencyHistogram>,
     /// From the last bit's arrival until the machine was given it.
     pub delivery: Option<LatencyHistogram>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl FrameMetrics {

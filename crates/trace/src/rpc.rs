@@ -145,7 +145,8 @@ pub struct Calls {
     pub errors: u64,
 }
 
-fn is_zero(number: &u64) -> bool {
+/// Whether a count is not worth a place in a record.
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

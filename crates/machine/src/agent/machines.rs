@@ -60,19 +60,29 @@ impl Agent {
     /// Boots it with an accelerator.
     fn boot(&self, spec: &MachineSpec, accelerator: Accelerator) -> Result<Booted, Refusal> {
         let directory = self.work_directory.join(spec.place.to_string());
-        let (mut entry, mut group) = (0, 0);
         let hypervisor = hypervisor(spec.hypervisor);
-        let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
+        let what = format!("{} of the machine `{}`", hypervisor.program(), spec.place);
+        self.started(what, |on_start| hypervisor.boot(spec, accelerator, directory, &self.spawner, on_start))
+    }
+
+    /// A machine that `start` starts, which says the number of its process; that is noted until the machine is ended.
+    fn started(
+        &self,
+        what: String,
+        start: impl FnOnce(&mut dyn FnMut(u32)) -> Result<Arc<dyn RunningMachine>, Refusal>,
+    ) -> Result<Booted, Refusal> {
+        let (mut entry, mut group) = (0, 0);
+        let started = start(&mut |pid| {
             let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.place);
             // Without a ledger the machine still dies with the agent.
-            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
+            entry =
+                self.enter(Resource::Process { pid, start_ticks, what: what.clone() }).unwrap_or_default();
             // Until it is up, take-down ends it as it ends programs.
             group = pid;
             lock(&self.running).push(pid);
         });
         lock(&self.running).retain(|&g| g != group);
-        match booted {
+        match started {
             Ok(machine) => Ok(Booted { entry, machine }),
             Err(e) => {
                 lock(&self.ledger).strike(entry);
@@ -93,26 +103,11 @@ impl Agent {
 
     /// Starts an agent on this kernel with a network and mounts of its own.
     pub(super) fn start_apart(&self, place: MachinePlace) -> Obeyed {
-        let (mut entry, mut group) = (0, 0);
-        let started = ApartMachine::start(&self.spawner, &self.work_directory, &mut |pid| {
-            let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            let what = format!("the agent of the machine `{place}`");
-            // Without a ledger it still dies with this agent.
-            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
-            group = pid;
-            lock(&self.running).push(pid);
-        });
-        lock(&self.running).retain(|&g| g != group);
-        match started {
-            Ok(machine) => {
-                lock(&self.machines).insert(place, Booted { entry, machine: Arc::new(machine) });
-                Ok(Answer::Done)
-            }
-            Err(e) => {
-                lock(&self.ledger).strike(entry);
-                Err(e)
-            }
-        }
+        let booted = self.started(format!("the agent of the machine `{place}`"), |on_start| {
+            Ok(Arc::new(ApartMachine::start(&self.spawner, &self.work_directory, on_start)?))
+        })?;
+        lock(&self.machines).insert(place, booted);
+        Ok(Answer::Done)
     }
 
     /// Stops a machine that was started here.

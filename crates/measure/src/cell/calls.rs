@@ -10,7 +10,7 @@ use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::Command;
 use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
-use nestor_trace::calls::differences;
+use nestor_trace::calls::{differences, join};
 use nestor_trace::recording::SUMMARY_FILE;
 use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
 use nestor_trace::{
@@ -170,7 +170,8 @@ fn joined(
     let lost =
         |recorded: &RecordedCalls, traced: &TracedCalls| recorded.dropped_events.max(traced.lost_events);
     let dropped = lost(client, &here) + lost(server, &there);
-    let metrics = CallMetrics::of(&here, &there, dropped);
+    let joined = join(&here, &there);
+    let metrics = CallMetrics::of(&joined, dropped);
     let mut said = Vec::new();
     for (end, name, traced, counted) in
         [(CallEnd::Client, "client", &here, &counted[0]), (CallEnd::Server, "server", &there, &counted[1])]
@@ -189,7 +190,10 @@ fn joined(
     }
     said.extend(unjoined(&metrics));
     let requests = match has_image(built, mounted.layer) {
-        true => requests_on_image(built, mounted.layer, [(client, &here), (server, &there)], &mut said)?,
+        true => {
+            let requests = CallRequests::of_main_file(&joined);
+            requests_on_image(built, mounted.layer, requests, [(client, &here), (server, &there)], &mut said)?
+        }
         false => Vec::new(),
     };
     Ok(Joined { metrics, requests, said })
@@ -205,11 +209,11 @@ fn has_image(built: &BuiltStack, layer: LayerIndex) -> bool {
 fn requests_on_image(
     built: &BuiltStack,
     layer: LayerIndex,
+    requests: CallRequests,
     [client, server]: [(&RecordedCalls, &TracedCalls); 2],
     said: &mut Vec<String>,
 ) -> Result<Vec<(CallEnd, PathBuf)>, TraceError> {
-    let CallRequests { client: of_client, server: of_server, of_other_files } =
-        CallRequests::of_main_file(client.1, server.1);
+    let CallRequests { client: of_client, server: of_server, of_other_files } = requests;
     if of_other_files > 0 {
         said.push(format!(
             "{} of other files than the image are no level of the path",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nestor_lab::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 use nestor_link::{End, LinkStatistics, Sent};
-use nestor_machine::{Machine, MachineError};
+use nestor_machine::MachineError;
 use nestor_results::NetworkRecord;
 use nestor_stack::layers::network::NfsVersion;
 use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
@@ -234,11 +234,11 @@ impl Counting {
             move |source| NotCounted::Counters { machine, source }
         };
         let (client, server) = (place_of(self.layer), place_of(self.link.below()));
-        let text = read(&client.machine, CLIENT_COUNTERS)?;
+        let text = client.machine.read_text(CLIENT_COUNTERS)?;
         let mount_point = Path::new(&of.mount_point);
         let client_calls = RpcCounts::of_client(&text, mount_point).map_err(failed(client))?;
         let mount = MountUse::of_client(&text, mount_point).map_err(failed(client))?;
-        let text = read(&server.machine, SERVER_COUNTERS)?;
+        let text = server.machine.read_text(SERVER_COUNTERS)?;
         let server_calls = RpcCounts::of_server(&text, of.version).map_err(failed(server))?;
         Ok(CountedCalls { client: client_calls, mount, server: server_calls })
     }
@@ -256,10 +256,6 @@ pub(super) fn refused_writes(network: &NetworkRecord) -> Option<String> {
             count(all)
         )
     })
-}
-
-fn read(machine: &Machine, path: &str) -> Result<String, MachineError> {
-    Ok(String::from_utf8_lossy(&machine.read_file(path)?).into_owned())
 }
 
 #[cfg(test)]

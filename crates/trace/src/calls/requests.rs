@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nestor_layout::Class;
 
-use super::{Access, Call, JoinedCalls, TracedCalls, join};
+use super::{Access, Call, JoinedCalls};
 use crate::event::Flags;
 use crate::request::{Operation, Request};
 use crate::rpc::CallKind;
@@ -22,14 +22,13 @@ pub struct CallRequests {
 
 impl CallRequests {
     /// Of the file of which most bytes were read and written; nothing if none was.
-    pub fn of_main_file(client: &TracedCalls, server: &TracedCalls) -> Self {
-        let Some(file) = main_file(&server.accesses) else { return Self::default() };
-        let JoinedCalls { calls, .. } = join(client, server);
+    pub fn of_main_file(joined: &JoinedCalls<'_>) -> Self {
+        let Some(file) = main_file(joined.accesses) else { return Self::default() };
         let mut found = Self::default();
-        for call in &calls {
+        for call in &joined.calls {
             found.add(call, file);
         }
-        found.of_other_files = server.accesses.iter().filter(|access| access.file != file).count() as u64;
+        found.of_other_files = joined.accesses.iter().filter(|access| access.file != file).count() as u64;
         number(&mut found.client);
         number(&mut found.server);
         found

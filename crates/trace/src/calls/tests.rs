@@ -29,7 +29,7 @@ fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
     let joined = join(&here, &there);
     let call = &joined.calls[0];
     assert_eq!((call.wire_ns(), call.after_ns(), call.replies), (Some(400), 20, 1));
-    let metrics = CallMetrics::of(&here, &there, 0);
+    let metrics = CallMetrics::of(&joined, 0);
     let write = &metrics.procedures["WRITE"];
     assert_eq!((write.calls, write.written_bytes, write.read_bytes), (1, 4096, 0));
     let p50 = |times: &Option<LatencyHistogram>| times.as_ref().unwrap().quantile_ns(0.5).unwrap();
@@ -52,13 +52,13 @@ fn what_one_end_does_not_have_and_what_came_twice_is_counted() {
     };
     let joined = join(&here, &there);
     assert_eq!(joined.outside, 1);
-    let metrics = CallMetrics::of(&here, &there, 0);
+    let metrics = CallMetrics::of(&joined, 0);
     assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled, metrics.retransmissions), (1, 1, 1, 1));
     assert_eq!(metrics.procedures["READ"].server.as_ref().unwrap().count(), 3);
     // A number that was given again is another call.
     let again = TracedCalls { client: vec![client(7, "READ", times); 2], ..TracedCalls::default() };
     let there = TracedCalls { server: vec![server(7, "READ", 1); 2], ..TracedCalls::default() };
-    let metrics = CallMetrics::of(&again, &there, 0);
+    let metrics = CallMetrics::of(&join(&again, &there), 0);
     assert_eq!((metrics.repeated, metrics.unserved, metrics.uncalled), (0, 0, 0));
 }
 
@@ -103,7 +103,7 @@ proptest! {
             ..TracedCalls::default()
         };
         let joined = join(&here, &there);
-        let metrics = CallMetrics::of(&here, &there, 0);
+        let metrics = CallMetrics::of(&joined, 0);
         let (ours, theirs) = (ours.len() as u64, theirs.len() as u64);
         prop_assert_eq!(metrics.sum(|times| times.calls), ours);
         prop_assert_eq!(ours - metrics.unserved + metrics.repeated + metrics.uncalled + joined.outside, theirs);
@@ -137,7 +137,7 @@ fn calls_on_a_file_are_requests_at_both_ends() {
         ],
         ..TracedCalls::default()
     };
-    let found = CallRequests::of_main_file(&here, &there);
+    let found = CallRequests::of_main_file(&join(&here, &there));
     let seen = |requests: &[Request]| {
         let of_one =
             |r: &Request| (r.id, r.operation, r.offset, r.bytes, r.queued_ns, r.issued_ns, r.completed_ns);
@@ -158,5 +158,6 @@ fn calls_on_a_file_are_requests_at_both_ends() {
         ]
     );
     assert_eq!(found.of_other_files, 1);
-    assert_eq!(CallRequests::of_main_file(&here, &TracedCalls::default()), CallRequests::default());
+    let unserved = TracedCalls::default();
+    assert_eq!(CallRequests::of_main_file(&join(&here, &unserved)), CallRequests::default());
 }
