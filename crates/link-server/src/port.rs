@@ -62,6 +62,8 @@ pub struct Port {
     arriving_bytes: usize,
     /// The guest had no buffers for what has arrived, and is to say when it has.
     is_starved: bool,
+    /// The guest has started all of its queues.
+    is_connected: bool,
     /// There was a guest, and it is gone.
     is_gone: bool,
     /// When its interface takes what the guest has to send, if that waits.
@@ -89,6 +91,7 @@ impl Port {
             arriving: VecDeque::new(),
             arriving_bytes: 0,
             is_starved: false,
+            is_connected: false,
             is_gone: false,
             room_ns: None,
             alarm: Alarm::new()?,
@@ -116,9 +119,16 @@ impl Port {
         self.features = features;
     }
 
-    /// Whether there is a guest whose queues are known.
-    pub fn is_connected(&self) -> bool {
-        !self.vrings.is_empty() && self.memory.is_some()
+    /// Whether there is a guest that has started all of its queues, since it came. The library knows a queue when its guest notifies it, and
+    /// says nothing when the other is enabled after that: so they are looked at.
+    pub fn is_connected(&mut self) -> bool {
+        let is_started = |vring: &Vring| {
+            let state = vring.get_ref();
+            state.is_enabled() && state.get_queue().ready()
+        };
+        self.is_connected |=
+            self.memory.is_some() && !self.vrings.is_empty() && self.vrings.iter().all(is_started);
+        self.is_connected
     }
 
     /// Whether there was a guest that is gone.
@@ -130,6 +140,7 @@ impl Port {
     pub fn disconnect(&mut self) {
         self.vrings.clear();
         self.memory = None;
+        self.is_connected = false;
         for arriving in std::mem::take(&mut self.arriving) {
             self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
         }

@@ -193,7 +193,7 @@ impl Shared {
 
 impl Link {
     /// What was done so far.
-    pub(crate) fn statistics(&self) -> LinkStatistics {
+    pub(crate) fn statistics(&mut self) -> LinkStatistics {
         let [lower, upper] = [End::Lower, End::Upper].map(|end| {
             let refused = self.ports[end.index()].not_taken + self.ports[end.other().index()].not_given;
             Sent { refused, ..self.sent[end.index()].clone() }
@@ -205,7 +205,7 @@ impl Link {
         LinkStatistics {
             lower_zero_ns: zero_ns(End::Lower),
             upper_zero_ns: zero_ns(End::Upper),
-            connected: self.ports.iter().all(Port::is_connected),
+            connected: self.is_whole(),
             joined: !matches!(self.time, Time::Apart { .. }),
             from_lower: lower,
             from_upper: upper,
@@ -321,10 +321,11 @@ impl Link {
     }
 
     /// Up to when an end's machine may run; `None` if there is no other.
-    fn bound_ns(&self, end: End) -> Option<u64> {
+    fn bound_ns(&mut self, end: End) -> Option<u64> {
+        let is_whole = self.is_whole();
         let Time::Together(together) = &self.time else { return None };
         let arrives_ns = self.ports[end.other().index()].next_arrival_ns();
-        self.is_whole().then(|| together.bound_ns(end, arrives_ns))
+        is_whole.then(|| together.bound_ns(end, arrives_ns))
     }
 
     fn set_waits(&mut self, end: End, waits: bool) {
@@ -334,8 +335,8 @@ impl Link {
     }
 
     /// Both ends have their machine.
-    fn is_whole(&self) -> bool {
-        self.ports.iter().all(Port::is_connected)
+    fn is_whole(&mut self) -> bool {
+        self.ports.iter_mut().all(Port::is_connected)
     }
 }
 

@@ -196,6 +196,21 @@ fn a_queue_that_is_not_enabled_is_left_alone() {
 }
 
 #[test]
+fn a_guest_is_there_when_it_has_started_both_queues_until_it_goes() {
+    let mut port = Port::new().unwrap();
+    let guest = Guest::new();
+    guest.enable(Queue::Transmit, false);
+    guest.connect(&mut port);
+    assert!(!port.is_connected(), "what it sends now would stay in its queue");
+    guest.enable(Queue::Transmit, true);
+    assert!(port.is_connected());
+    guest.enable(Queue::Receive, false);
+    assert!(port.is_connected(), "its driver has ended, and nobody waits for it");
+    port.disconnect();
+    assert!(!port.is_connected());
+}
+
+#[test]
 fn what_is_on_its_way_to_a_guest_that_goes_is_lost() {
     let (mut port, mut guest) = connected(EVERYTHING);
     guest.offer(100);
