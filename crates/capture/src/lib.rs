@@ -6,6 +6,7 @@
 
 mod calls;
 mod device;
+mod file_handles;
 mod files;
 mod instance;
 mod mounts;
@@ -28,6 +29,7 @@ use nestor_trace::{TraceError, TracePoint};
 
 pub use calls::{CallOptions, record_calls};
 use device::BlockDevice;
+pub use file_handles::{FileHandles, file_handles};
 pub use files::{COUNTERS, TRACEFS_TEXT};
 pub use instance::remove_stale_instances;
 pub use qemu_events::{HypervisorOptions, record_hypervisor};

@@ -15,6 +15,9 @@ pub struct Agreement {
     /// Those of them that agree.
     #[serde(default)]
     pub by_content_agreeing: u64,
+    /// Runs that tell nothing of who asked for them: written again as the disk had them, or read to be completed by a write of a part.
+    #[serde(default)]
+    pub beside: u64,
     /// Runs whose request has no ancestor at the top (written back, read ahead, unknown).
     pub without_ancestor: u64,
     /// Runs whose mark or request is not known: from before the recording.
@@ -33,9 +36,13 @@ impl Agreement {
             0 => String::new(),
             all => format!(", {} of {all} of those by place and order", self.by_content_agreeing),
         };
+        let beside = match self.beside {
+            0 => String::new(),
+            beside => format!("; {beside} more were moved beside what was asked for, to make whole blocks"),
+        };
         format!(
             "the marks in the data say that {:.2} % of the joins are true ({} of {}{by_content}); {} more \
-             reached the disk without a guest request that they could be joined with",
+             reached the disk without a guest request that they could be joined with{beside}",
             100.0 * share,
             self.agreeing,
             self.checked,

@@ -49,7 +49,8 @@ mod write_cache;
 
 pub use accelerators::known_accelerator;
 pub use built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, VirtualDisk,
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Exported, NetworkDisk, Top,
+    VirtualDisk,
 };
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;

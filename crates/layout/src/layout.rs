@@ -1,6 +1,6 @@
 //! The result: byte ranges and what they are for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -179,6 +179,12 @@ impl Extent {
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes)
     }
+
+    /// Of the contents of a file: position in the file, position on the device, bytes.
+    fn contents(&self) -> Option<(u64, u64, u64)> {
+        let of_file = matches!(self.class, Class::FileData | Class::ImageData);
+        of_file.then_some((self.file_offset?, self.start, self.bytes))
+    }
 }
 
 impl Layout {
@@ -209,14 +215,20 @@ impl Layout {
     /// Where the contents of a file lie: (position in the file, position on the device, bytes), sorted by position in
     /// the file. Holes are left out.
     pub fn file(&self, inode: u64) -> Vec<(u64, u64, u64)> {
-        let contents = |extent: &Extent| {
-            let of_file =
-                extent.inode == Some(inode) && matches!(extent.class, Class::FileData | Class::ImageData);
-            of_file.then_some((extent.file_offset?, extent.start, extent.bytes))
-        };
-        let mut ranges: Vec<_> = self.extents.iter().filter_map(contents).collect();
-        ranges.sort_unstable();
-        ranges
+        self.files(&BTreeSet::from([inode])).remove(&inode).unwrap_or_default()
+    }
+
+    /// Where the contents of each of some files lie, as of [`Self::file`].
+    pub fn files(&self, inodes: &BTreeSet<u64>) -> BTreeMap<u64, Vec<(u64, u64, u64)>> {
+        let mut files: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for extent in &self.extents {
+            let inode = extent.inode.filter(|inode| inodes.contains(inode));
+            if let Some((inode, contents)) = inode.zip(extent.contents()) {
+                files.entry(inode).or_default().push(contents);
+            }
+        }
+        files.values_mut().for_each(|extents| extents.sort_unstable());
+        files
     }
 
     /// Gives the data of a file another class: [`Class::ImageData`] for the image file of a virtual disk. Returns how

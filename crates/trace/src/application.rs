@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::decode::fio::{IologReader, LatencyLogReader};
 use crate::decode::{RequestSource, TracedRequest};
 use crate::error::TraceError;
+use crate::file_extents::FileExtents;
 use crate::request::{Operation, Request};
 use crate::request_file::{ClockReading, RequestHeader, RequestWriter};
 
@@ -217,8 +218,7 @@ fn bytes_by_second(known: &[Known]) -> BTreeMap<String, Vec<u64>> {
 enum Places {
     /// The application works on the device itself.
     Device,
-    /// Of each file: position in it, on the device, and bytes.
-    Files(Vec<Vec<(u64, u64, u64)>>),
+    Files(Vec<FileExtents>),
 }
 
 impl Places {
@@ -228,7 +228,7 @@ impl Places {
         }
         let Some(path) = layout else {
             remarks.push("without a layout, the places of the files are not known".to_owned());
-            return Ok(Self::Files(vec![Vec::new(); names.len()]));
+            return Ok(Self::Files(vec![FileExtents::default(); names.len()]));
         };
         let file = File::open(path).map_err(TraceError::io("open the layout", path))?;
         let layout =
@@ -236,7 +236,7 @@ impl Places {
         let extents = |name: &String| {
             let inode =
                 fs::metadata(name).map_err(TraceError::io("look at the application's file", name))?.ino();
-            Ok(layout.file(inode))
+            Ok(FileExtents::new(layout.file(inode)))
         };
         Ok(Self::Files(names.iter().map(extents).collect::<Result<_, TraceError>>()?))
     }
@@ -246,23 +246,12 @@ impl Places {
         if operation.operation == Operation::Flush {
             return vec![(0, 0)];
         }
-        let extents = match self {
-            Self::Device => return vec![(operation.offset, operation.bytes)],
-            Self::Files(files) => files.get(operation.target as usize).map_or(&[][..], Vec::as_slice),
-        };
-        let end = operation.offset.saturating_add(operation.bytes);
-        let first = extents.partition_point(|(at, _, bytes)| at + bytes <= operation.offset);
-        let mut parts: Vec<(u64, u64)> = Vec::new();
-        for (at, device, bytes) in extents[first..].iter().take_while(|(at, ..)| *at < end) {
-            let from = operation.offset.max(*at);
-            let length = end.min(at + bytes) - from;
-            let place = device + (from - at);
-            match parts.last_mut() {
-                Some((start, so_far)) if *start + *so_far == place => *so_far += length,
-                _ => parts.push((place, length)),
-            }
+        match self {
+            Self::Device => vec![(operation.offset, operation.bytes)],
+            Self::Files(files) => files
+                .get(operation.target as usize)
+                .map_or_else(Vec::new, |file| file.parts(operation.offset, operation.bytes)),
         }
-        parts
     }
 }
 

@@ -15,6 +15,7 @@ pub mod disk_log;
 pub mod each_request;
 pub mod error;
 pub mod event;
+mod file_extents;
 pub mod hypervisor;
 pub mod layer;
 pub mod link_log;
@@ -34,6 +35,7 @@ pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use each_request::{RequestsRead, Wanted, each_request};
 pub use error::TraceError;
+pub use file_extents::FileExtents;
 pub use link_log::{FrameMetrics, LinkLogRequests, LinkMetrics};
 pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,

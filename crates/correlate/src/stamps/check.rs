@@ -63,8 +63,42 @@ pub fn correlate_checked(
 /// Collects joins while they are made. Takes memory with the length of the trace: for tests only.
 #[derive(Clone, Debug, Default)]
 pub struct StampCheck {
-    /// Of each level, from a request's number to those of its parents, and whether they were found by place and order.
-    parents: Vec<HashMap<u64, (Vec<u64>, bool)>>,
+    /// Of each level, by a request's number.
+    parents: Vec<HashMap<u64, Parents>>,
+}
+
+/// What a request was joined with.
+#[derive(Clone, Debug)]
+struct Parents {
+    /// Numbers of requests of the level above.
+    numbers: Vec<u64>,
+    /// They were found by place and order.
+    by_content: bool,
+    /// It reads what a write of a part leaves.
+    completes: bool,
+}
+
+/// What a request of the lowest level comes from.
+#[derive(Clone, Debug, Default)]
+struct Ancestors {
+    /// Numbers of requests of the topmost level.
+    numbers: Vec<u64>,
+    /// A level between was joined by place and order.
+    by_content: bool,
+    /// A level between reads what a write of a part leaves.
+    completes: bool,
+}
+
+/// What the disk has, by the marks of what was written.
+#[derive(Clone, Debug, Default)]
+struct OnDisk(HashMap<u64, u64>);
+
+impl OnDisk {
+    /// A run is written; whether the disk had all of it before.
+    fn write(&mut self, run: &StampRun) -> bool {
+        let sectors = run.sector..run.sector.saturating_add(run.sectors.into());
+        sectors.fold(true, |had_all, sector| self.0.insert(sector, run.stamp) == Some(run.stamp) && had_all)
+    }
 }
 
 impl StampCheck {
@@ -86,9 +120,11 @@ impl StampCheck {
             _ => &[],
         };
         let by_content = !joined.writers.is_empty();
-        let parents = [waited, joined.writers].concat();
-        if !parents.is_empty() {
-            self.parents[level].insert(joined.request.id, (parents, by_content));
+        let numbers = [waited, joined.writers].concat();
+        if !numbers.is_empty() {
+            let completes =
+                joined.origin == Origin::ReadModifyWrite && joined.request.operation == Operation::Read;
+            self.parents[level].insert(joined.request.id, Parents { numbers, by_content, completes });
         }
     }
 
@@ -107,13 +143,19 @@ impl StampCheck {
         let by_stamp: HashMap<u64, &StampedOperation> = operations.iter().map(|o| (o.stamp, o)).collect();
         let top: HashMap<u64, &Request> = top.iter().map(|request| (request.id, request)).collect();
         let mut agreement = Agreement::default();
+        let mut on_disk = OnDisk::default();
         for run in runs {
+            let is_again = !run.read && on_disk.write(&run);
             let known = numbers.get(&run.sequence).zip(by_stamp.get(&run.stamp));
             let Some((number, operation)) = known else {
                 agreement.unknown += 1;
                 continue;
             };
-            let (numbers, by_content) = self.ancestors(*number);
+            let Ancestors { numbers, by_content, completes } = self.ancestors(*number);
+            if is_again || completes {
+                agreement.beside += 1;
+                continue;
+            }
             let ancestors: Vec<&Request> = numbers.iter().filter_map(|id| top.get(id).copied()).collect();
             if ancestors.is_empty() {
                 agreement.without_ancestor += 1;
@@ -133,20 +175,19 @@ impl StampCheck {
         agreement
     }
 
-    /// The requests of the topmost level that one of the lowest level comes from, and whether a level between was joined
-    /// by place and order.
-    fn ancestors(&self, number: u64) -> (Vec<u64>, bool) {
-        let mut numbers = vec![number];
-        let mut by_content = false;
+    /// What a request of the lowest level comes from.
+    fn ancestors(&self, number: u64) -> Ancestors {
+        let mut all = Ancestors { numbers: vec![number], ..Ancestors::default() };
         for level in self.parents.iter().skip(1).rev() {
-            let found: Vec<_> = numbers.iter().filter_map(|number| level.get(number)).collect();
-            by_content |= found.iter().any(|(_, by_content)| *by_content);
-            let mut above: Vec<u64> = found.iter().flat_map(|(parents, _)| parents).copied().collect();
+            let found: Vec<&Parents> = all.numbers.iter().filter_map(|number| level.get(number)).collect();
+            all.by_content |= found.iter().any(|parents| parents.by_content);
+            all.completes |= found.iter().any(|parents| parents.completes);
+            let mut above: Vec<u64> = found.iter().flat_map(|parents| &parents.numbers).copied().collect();
             above.sort_unstable();
             above.dedup();
-            numbers = above;
+            all.numbers = above;
         }
-        (numbers, by_content)
+        all
     }
 }
 
@@ -161,4 +202,65 @@ fn belongs(request: &Request, operation: &StampedOperation, read: bool, slack_ns
         && request.operation == Operation::Write
         && request.queued_ns + slack_ns >= operation.started_ns
         && request.completed_ns <= operation.ended_ns + slack_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_layout::Class;
+    use nestor_trace::event::Flags;
+
+    use super::*;
+
+    const BYTES: u64 = 4096;
+
+    fn request(id: u64, operation: Operation, offset: u64, bytes: u64) -> Request {
+        let (flags, class) = (Flags::default(), Class::Unknown);
+        let [queued_ns, issued_ns, completed_ns] = [id * 100, id * 100, id * 100 + 50];
+        Request {
+            id,
+            operation,
+            flags,
+            class,
+            offset,
+            bytes,
+            queued_ns,
+            issued_ns,
+            completed_ns,
+            bios: 1,
+            pid: 0,
+        }
+    }
+
+    /// Two writes of neighbouring blocks, of which the second writes both, and reads for that. `first` is what the first one's block is joined
+    /// with.
+    fn agreement(first: u64) -> Agreement {
+        let top = [0, 1].map(|id| request(id, Operation::Write, id * BYTES, BYTES));
+        let operation = |r: &Request| StampedOperation {
+            stamp: r.id + 1,
+            operation: r.operation,
+            offset: r.offset,
+            bytes: r.bytes,
+            started_ns: r.queued_ns,
+            ended_ns: r.completed_ns,
+        };
+        let mut check = StampCheck::new();
+        let mut join = |request: Request, origin, parents: &[u64]| {
+            let (level, request) = (LevelIndex::at(1), &request);
+            check.observe(&Joined { level, request, origin, parents, writers: &[] });
+        };
+        join(request(0, Operation::Write, 0, BYTES), Origin::Parent, &[first]);
+        join(request(1, Operation::Read, 0, BYTES), Origin::ReadModifyWrite, &[1]);
+        join(request(2, Operation::Write, 0, 2 * BYTES), Origin::Parent, &[1]);
+        let run = |sequence, sector, stamp, read| StampRun { sequence, sector, sectors: 8, stamp, read };
+        let runs = [run(0, 0, 1, false), run(1, 0, 1, true), run(2, 0, 1, false), run(2, 8, 2, false)];
+        check.agreement(&top, 0..3, runs, &top.each_ref().map(operation), 0)
+    }
+
+    #[test]
+    fn what_is_moved_to_make_whole_blocks_says_nothing_of_who_asked() {
+        let right = agreement(0);
+        assert_eq!((right.checked, right.agreeing, right.beside), (2, 2, 2));
+        let wrong = agreement(1);
+        assert_eq!((wrong.checked, wrong.agreeing, wrong.beside), (2, 1, 2));
+    }
 }

@@ -20,6 +20,7 @@ use nestor_trace::{
 
 use super::CellError;
 use super::condense::fetch;
+use super::file_places::FilePlaces;
 use super::names::PointName;
 use super::network::version_of;
 use super::recorder::Recorder;
@@ -116,11 +117,13 @@ enum NotJoined {
     Counters(#[from] RpcError),
 }
 
-/// The numbers of each network file system, by its position, and in `remarks` what does not fit together. Where an image lies on it, the calls on
-/// the image are written into `files`, by the layer and the end.
+/// The numbers of each network file system, by its position, and in `remarks` what does not fit together. The calls that move data are written
+/// into `files` as requests, by the layer and the end: on the image that lies on the file system, else on the server's device, where `places`
+/// has the server's files.
 pub(super) fn join_calls(
     built: &BuiltStack,
     recorded: &BTreeMap<(LayerIndex, CallEnd), RecordedCalls>,
+    places: &BTreeMap<LayerIndex, FilePlaces>,
     files: &mut BTreeMap<(LayerIndex, CallEnd), PathBuf>,
     remarks: &mut Vec<String>,
 ) -> BTreeMap<usize, CallMetrics> {
@@ -134,7 +137,7 @@ pub(super) fn join_calls(
             continue;
         };
         let label = layer.label();
-        match joined(built, mounted, version, client, server) {
+        match joined(built, mounted, places.get(&mounted.layer), version, [client, server]) {
             Ok(Joined { metrics, requests, said }) => {
                 files.extend(requests.into_iter().map(|(end, file)| ((mounted.layer, end), file)));
                 remarks.extend(said.into_iter().map(|said| format!("calls of {label}: {said}")));
@@ -149,7 +152,7 @@ pub(super) fn join_calls(
 /// The calls of one network file system.
 struct Joined {
     metrics: CallMetrics,
-    /// Files of those on an image.
+    /// Files of those that move data.
     requests: Vec<(CallEnd, PathBuf)>,
     said: Vec<String>,
 }
@@ -157,9 +160,9 @@ struct Joined {
 fn joined(
     built: &BuiltStack,
     mounted: &BuiltFileSystem,
+    places: Option<&FilePlaces>,
     version: RpcVersion,
-    client: &RecordedCalls,
-    server: &RecordedCalls,
+    [client, server]: [&RecordedCalls; 2],
 ) -> Result<Joined, NotJoined> {
     let (here, there) = (client.traced()?, server.traced()?);
     let mount_point = Path::new(&mounted.mount_point);
@@ -189,36 +192,43 @@ fn joined(
         }
     }
     said.extend(unjoined(&metrics));
-    let requests = match has_image(built, mounted.layer) {
-        true => {
-            let requests = CallRequests::of_main_file(&joined);
-            requests_on_image(built, mounted.layer, requests, [(client, &here), (server, &there)], &mut said)?
+    let requests = match (has_image(built, mounted.layer), places) {
+        (true, _) => Some((CallRequests::on_main_file(&joined), "of other files than the image")),
+        (false, Some(places)) => Some((
+            CallRequests::on_device(&joined, places),
+            "of files whose place at the server is not known",
+        )),
+        (false, None) => None,
+    };
+    let requests = match requests {
+        Some((requests, others)) => {
+            if requests.unplaced > 0 {
+                let unplaced = plural_u64(requests.unplaced, "access", "accesses");
+                said.push(format!("{unplaced} {others} are no level of the path"));
+            }
+            write_requests(built, mounted.layer, requests, [(client, &here), (server, &there)])?
         }
-        false => Vec::new(),
+        None => Vec::new(),
     };
     Ok(Joined { metrics, requests, said })
 }
 
 /// Whether what lies on a file system is an image, so that its calls are requests of the machine that has the image as a disk.
-fn has_image(built: &BuiltStack, layer: LayerIndex) -> bool {
+pub(super) fn has_image(built: &BuiltStack, layer: LayerIndex) -> bool {
     let above = layer.above().map(|above| built.stack.layer(above));
     above.is_some_and(|above| matches!(above.definition(), LayerDefinition::ImageFormat(_)))
 }
 
-/// Writes the calls on an image as requests, beside what was recorded at each end.
-fn requests_on_image(
+/// Writes calls as requests, beside what was recorded at each end.
+fn write_requests(
     built: &BuiltStack,
     layer: LayerIndex,
     requests: CallRequests,
     [client, server]: [(&RecordedCalls, &TracedCalls); 2],
-    said: &mut Vec<String>,
 ) -> Result<Vec<(CallEnd, PathBuf)>, TraceError> {
-    let CallRequests { client: of_client, server: of_server, of_other_files } = requests;
-    if of_other_files > 0 {
-        said.push(format!(
-            "{} of other files than the image are no level of the path",
-            plural_u64(of_other_files, "access", "accesses")
-        ));
+    let CallRequests { client: of_client, server: of_server, .. } = requests;
+    if of_client.is_empty() {
+        return Ok(Vec::new());
     }
     let ends = [(CallEnd::Client, client, of_client), (CallEnd::Server, server, of_server)];
     let mut files = Vec::new();

@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 
 use super::CellError;
 use super::calls::{RecordedCalls, join_calls};
+use super::file_places::file_places;
 use super::frames::condense_links;
 use super::names::PointName;
 use super::observe::{Recorded, for_each};
@@ -60,7 +61,7 @@ pub(super) struct RequestFiles {
     pub points: BTreeMap<LayerIndex, PathBuf>,
     /// By the hypervisor's layer: on the virtual disk, on the image file.
     pub virtual_disks: BTreeMap<LayerIndex, (PathBuf, Option<PathBuf>)>,
-    /// Of network file systems on which an image lies, by the layer and the end.
+    /// Of network file systems, by the layer and the end.
     pub calls: BTreeMap<(LayerIndex, CallEnd), PathBuf>,
     /// The modelled disk's.
     pub medium: Option<PathBuf>,
@@ -117,8 +118,12 @@ pub(super) fn condense(
             _ => {}
         }
     }
+    let places = match directory {
+        Some(directory) => file_places(built, &layouts, directory, &mut condensed.remarks),
+        None => BTreeMap::new(),
+    };
     let files = &mut condensed.requests.calls;
-    condensed.calls = join_calls(built, &calls, files, &mut condensed.remarks);
+    condensed.calls = join_calls(built, &calls, &places, files, &mut condensed.remarks);
     if let Some(log) = &recorded.disk_log {
         let argv = ["{nestor}", "trace", "summarize", "--json", "--disk-log", &log.path];
         let summary: LayerMetrics = answer(lab.ground(), &argv)?;
@@ -147,7 +152,7 @@ enum Numbers {
 
 /// The layout of each file system of the stack, as a file in its machine, by its layer. If one cannot be read, its requests have
 /// no classes, and a remark says so.
-type Layouts = BTreeMap<LayerIndex, String>;
+pub(super) type Layouts = BTreeMap<LayerIndex, String>;
 
 fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
     let mut layouts = Layouts::new();
@@ -386,6 +391,14 @@ fn total_bytes(extents: &[FileExtent]) -> u64 {
     extents.iter().fold(0, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
 }
 
+/// Copies a layout of a machine here and reads it.
+pub(super) fn fetch_layout(machine: &Machine, there: &str, here: &Path) -> Result<Layout, CellError> {
+    let mut file = new_file(here).map_err(|e| TraceProblem::write(here, e))?;
+    machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
+    let read = || Layout::read_from(&mut std::io::BufReader::new(File::open(here)?));
+    Ok(read().map_err(|source| TraceProblem::Layout { source })?)
+}
+
 /// A piece of a file: position in it, position on the device, bytes.
 type FileExtent = (u64, u64, u64);
 
@@ -404,14 +417,7 @@ fn image_extents(
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;
     let here = directory.join(format!("layout-of-image-{}", image.layer.position()));
-    let mut file = new_file(&here).map_err(|e| TraceProblem::write(&here, e))?;
-    machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
-    let read = || {
-        let mut reader = std::io::BufReader::new(File::open(&here)?);
-        Layout::read_from(&mut reader)
-    };
-    let layout = read().map_err(|source| TraceProblem::Layout { source })?;
-    Ok(Some(layout.file(inode)))
+    Ok(Some(fetch_layout(machine, there, &here)?.file(inode)))
 }
 
 impl Condensed {

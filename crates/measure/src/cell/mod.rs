@@ -5,6 +5,7 @@ mod calls;
 mod clocks;
 mod condense;
 mod environment;
+mod file_places;
 mod frames;
 mod image_layout;
 mod joined;

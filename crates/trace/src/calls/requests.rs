@@ -1,49 +1,73 @@
 //! Calls as requests on a file, as the levels of a request's path are: at the client and at the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use nestor_layout::Class;
 
 use super::{Access, Call, JoinedCalls};
 use crate::event::Flags;
+use crate::file_extents::FileExtents;
 use crate::request::{Operation, Request};
 use crate::rpc::CallKind;
 
-/// The calls that read, write or commit one file, at both ends, each in the order of completion.
+/// The calls that read, write or commit files, at both ends, each in the order of completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallRequests {
     /// From when the client issued a call until it was done with it.
     pub client: Vec<Request>,
     /// From when the server received it until it sent the reply.
     pub server: Vec<Request>,
-    /// Accesses of calls to other files.
-    pub of_other_files: u64,
+    /// Accesses that have no place in the space of the requests.
+    pub unplaced: u64,
 }
 
 impl CallRequests {
-    /// Of the file of which most bytes were read and written; nothing if none was.
-    pub fn of_main_file(joined: &JoinedCalls<'_>) -> Self {
-        let Some(file) = main_file(joined.accesses) else { return Self::default() };
+    /// Requests on the file of which most bytes were read and written: those of other files have no place. Nothing if none was.
+    pub fn on_main_file(joined: &JoinedCalls<'_>) -> Self {
+        let main = main_file(joined.accesses);
+        Self::placed(joined, |access| match Some(access.file) == main {
+            true => vec![(access.offset, u64::from(access.bytes))],
+            false => Vec::new(),
+        })
+    }
+
+    /// Requests on the device of the server's file system. `files` are the places of its files, by the hashes of their handles.
+    pub fn on_device(joined: &JoinedCalls<'_>, files: &HashMap<u32, FileExtents>) -> Self {
+        Self::placed(joined, |access| {
+            files
+                .get(&access.file)
+                .map_or_else(Vec::new, |file| file.parts(access.offset, access.bytes.into()))
+        })
+    }
+
+    /// `parts` says where what an access moves lies: offset and bytes.
+    fn placed(joined: &JoinedCalls<'_>, parts: impl Fn(&Access) -> Vec<(u64, u64)>) -> Self {
         let mut found = Self::default();
         for call in &joined.calls {
-            found.add(call, file);
+            found.add(call, &parts);
         }
-        found.of_other_files = joined.accesses.iter().filter(|access| access.file != file).count() as u64;
+        if found.client.iter().all(|request| request.operation == Operation::Flush) {
+            // Commits alone are of nothing that has a place.
+            return Self { unplaced: found.unplaced, ..Self::default() };
+        }
         number(&mut found.client);
         number(&mut found.server);
         found
     }
 
-    fn add(&mut self, call: &Call<'_>, file: u32) {
-        let accesses = call.accesses.iter().filter(|access| access.file == file);
-        let ranges: Vec<Part> = match CallKind::of(&call.client.procedure) {
+    fn add(&mut self, call: &Call<'_>, parts_of: impl Fn(&Access) -> Vec<(u64, u64)>) {
+        let mut parts = Vec::new();
+        if CallKind::of(&call.client.procedure) == CallKind::Commit {
             // Which range it commits is not traced.
-            CallKind::Commit => {
-                vec![Part { operation: Operation::Flush, offset: 0, bytes: 0, began_ns: None }]
+            parts.push(Part { operation: Operation::Flush, offset: 0, bytes: 0, began_ns: None });
+        } else {
+            for access in &call.accesses {
+                let placed = Part::of(access, parts_of(access));
+                self.unplaced += u64::from(placed.is_empty());
+                parts.extend(placed);
             }
-            _ => accesses.filter_map(|access| Part::of(access)).collect(),
-        };
-        for part in ranges {
+        }
+        for part in parts {
             let client = call.client;
             let queued_ns = client.over_ns.saturating_sub(client.whole_ns);
             let issued_ns = queued_ns.saturating_add(client.queue_ns).min(client.over_ns);
@@ -67,14 +91,15 @@ struct Part {
 }
 
 impl Part {
-    fn of(access: &Access) -> Option<Self> {
+    /// What an access does at places.
+    fn of(access: &Access, places: Vec<(u64, u64)>) -> Vec<Self> {
         let operation = match access.kind {
             CallKind::Read => Operation::Read,
             CallKind::Write => Operation::Write,
-            CallKind::Commit | CallKind::Metadata | CallKind::Session => return None,
+            CallKind::Commit | CallKind::Metadata | CallKind::Session => return Vec::new(),
         };
-        let (offset, bytes) = (access.offset, u64::from(access.bytes));
-        Some(Self { operation, offset, bytes, began_ns: Some(access.began_ns) })
+        let part = |(offset, bytes)| Self { operation, offset, bytes, began_ns: Some(access.began_ns) };
+        places.into_iter().map(part).collect()
     }
 
     fn request(&self, [queued_ns, issued_ns, completed_ns]: [u64; 3]) -> Request {

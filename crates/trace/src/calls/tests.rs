@@ -3,6 +3,7 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
+use crate::file_extents::FileExtents;
 use crate::request::{Operation, Request};
 
 fn client(xid: u32, procedure: &str, [queue_ns, response_ns, whole_ns]: [u64; 3]) -> ClientCall {
@@ -137,7 +138,7 @@ fn calls_on_a_file_are_requests_at_both_ends() {
         ],
         ..TracedCalls::default()
     };
-    let found = CallRequests::of_main_file(&join(&here, &there));
+    let found = CallRequests::on_main_file(&join(&here, &there));
     let seen = |requests: &[Request]| {
         let of_one =
             |r: &Request| (r.id, r.operation, r.offset, r.bytes, r.queued_ns, r.issued_ns, r.completed_ns);
@@ -157,7 +158,21 @@ fn calls_on_a_file_are_requests_at_both_ends() {
             (1, Operation::Flush, 0, 0, 82_100_000, 82_100_000, 82_150_000)
         ]
     );
-    assert_eq!(found.of_other_files, 1);
+    assert_eq!(found.unplaced, 1);
+    let files = HashMap::from([(9, FileExtents::new(vec![(8192, 1 << 20, 1024), (9216, 5 << 20, 1 << 20)]))]);
+    let on_device = CallRequests::on_device(&join(&here, &there), &files);
+    let write = |id, offset, bytes| (id, Operation::Write, offset, bytes, 1_270_000, 1_280_000, 2_000_000);
+    assert_eq!(
+        seen(&on_device.client),
+        [
+            write(0, 1 << 20, 1024),
+            write(1, 5 << 20, 3072),
+            (2, Operation::Flush, 0, 0, 2_110_000, 2_110_000, 2_200_000)
+        ]
+    );
+    assert_eq!((on_device.server.len(), on_device.unplaced), (3, 1));
+    let none = CallRequests::on_device(&join(&here, &there), &HashMap::new());
+    assert_eq!(none, CallRequests { unplaced: 2, ..CallRequests::default() });
     let unserved = TracedCalls::default();
-    assert_eq!(CallRequests::of_main_file(&join(&here, &unserved)), CallRequests::default());
+    assert_eq!(CallRequests::on_main_file(&join(&here, &unserved)), CallRequests::default());
 }

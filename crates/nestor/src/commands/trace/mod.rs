@@ -7,6 +7,7 @@ pub mod classify;
 pub mod correlate;
 pub mod diff;
 pub mod export;
+pub mod handles;
 pub mod hypervisor;
 pub mod layout;
 pub mod processors;
@@ -60,6 +61,9 @@ pub enum TraceCommand {
     Classify(classify::ClassifyArguments),
     /// Join the requests of a guest with those of its hypervisor, its host and the disk
     Correlate(correlate::CorrelateArguments),
+    /// Say by which handles this machine's server of NFS knows the files of an exported directory
+    #[command(hide = true)]
+    Handles(handles::HandlesArguments),
     /// Record and summarise what QEMU does for a guest's disk
     #[command(subcommand)]
     Hypervisor(hypervisor::HypervisorCommand),
@@ -120,6 +124,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Classify(arguments) => classify::run(&arguments),
         TraceCommand::Correlate(arguments) => correlate::run(&arguments),
         TraceCommand::Export(arguments) => export::run(&arguments),
+        TraceCommand::Handles(arguments) => handles::run(&arguments),
         TraceCommand::Hypervisor(command) => hypervisor::run(command),
         TraceCommand::Layout(arguments) => layout::run(&arguments),
         TraceCommand::ThawWhenLeft(arguments) => layout::guard::run(&arguments),
