@@ -117,6 +117,9 @@ fn betweens<'a>(
         between.momentary_flushes = surveys[lower - 1].momentary_flushes;
         between.is_image_file = level.kind() == LevelKind::ImageFile;
         between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
+        // From whom calls come, they are not calls yet.
+        let is_calls = |level: &LevelInput<'_>| matches!(level.kind(), LevelKind::Calls(_));
+        between.flushes_if_needed = is_calls(level) && !is_calls(&levels[lower - 1]);
         between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
         between
     };

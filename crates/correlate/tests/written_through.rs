@@ -418,6 +418,91 @@ fn a_write_that_nothing_can_have_kept_is_joined_by_place_and_order_all_the_same(
     assert!(correlation.remarks.iter().any(|r| r.contains("1 of 3 writes were answered before any part")));
 }
 
+#[test]
+fn a_client_of_nfs_answers_a_flush_itself_where_it_has_nothing_to_commit() {
+    let request = |id, operation, bytes, (from, to)| Request {
+        id,
+        operation,
+        flags: Flags::default(),
+        class: Class::Unknown,
+        offset: 0,
+        bytes,
+        queued_ns: from,
+        issued_ns: from,
+        completed_ns: to,
+        bios: 1,
+        pid: 0,
+    };
+    let ms = |from: u64, to: u64| (from * 1_000_000, to * 1_000_000);
+    let above = vec![
+        request(0, Operation::Write, 2 * PAGE, ms(1, 9)),
+        request(1, Operation::Flush, 0, ms(20, 21)),
+        request(2, Operation::Flush, 0, ms(30, 40)),
+    ];
+    // A write that is several calls is committed at once, before anything is flushed.
+    let calls = vec![
+        request(0, Operation::Write, 2 * PAGE, ms(2, 5)),
+        request(1, Operation::Flush, 0, ms(6, 8)),
+        request(2, Operation::Flush, 0, ms(31, 39)),
+    ];
+    let joined = |kind| {
+        let levels = [
+            LevelInput::new(header("kvm", "hypervisor", "client"), above.clone()),
+            LevelInput::new(header("nfs", kind, "client"), calls.clone()).with_cache(CacheBetween::NONE),
+        ];
+        let mut origins = Vec::new();
+        let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |join| {
+            origins.push((join.origin, join.parents.to_vec()));
+        })
+        .unwrap();
+        let expected =
+            [(Origin::Parent, vec![0]), (Origin::FlushOfParent, vec![0]), (Origin::Parent, vec![2])];
+        assert_eq!(origins, expected);
+        (correlation.joins[0].unmatched_above, correlation.joins[0].absorbed)
+    };
+    assert_eq!(joined("client calls"), (0, 1));
+    assert_eq!(joined("host block"), (1, 0));
+}
+
+#[test]
+fn data_of_an_image_that_lies_nowhere_in_the_disk_is_of_the_format_s_tables() {
+    let request = |id, operation, class, page: u64, (from, to)| Request {
+        id,
+        operation,
+        flags: Flags::default(),
+        class,
+        offset: page * PAGE,
+        bytes: PAGE,
+        queued_ns: from,
+        issued_ns: from,
+        completed_ns: to,
+        bios: 1,
+        pid: 0,
+    };
+    let above = vec![request(0, Operation::Write, Class::FileData, 0, (1_000_000, 9_000_000))];
+    let below = vec![
+        request(0, Operation::Write, Class::ImageData, 4, (2_000_000, 3_000_000)),
+        request(1, Operation::Write, Class::ImageData, 7, (4_000_000, 5_000_000)),
+        request(2, Operation::Read, Class::ImageData, 7, (5_100_000, 5_500_000)),
+        request(3, Operation::Write, Class::FileData, 8, (6_000_000, 7_000_000)),
+    ];
+    let map = ExtentMap::new(vec![MappedExtent { upper: 0, lower: 4 * PAGE, bytes: 2 * PAGE }]).unwrap();
+    let levels = [
+        LevelInput::new(header("nbd", "client block", "client"), above),
+        LevelInput::new(header("xfs", "host block", "host"), below)
+            .with_cache(CacheBetween::NONE)
+            .with_map(SpaceMap::Extents(map)),
+    ];
+    let mut joined = Vec::new();
+    let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |join| {
+        joined.push((join.origin, join.parents.to_vec()));
+    })
+    .unwrap();
+    let of_tables = || (Origin::Metadata, vec![0]);
+    assert_eq!(joined, [(Origin::Parent, vec![0]), of_tables(), of_tables(), (Origin::Unknown, vec![])]);
+    assert_eq!(correlation.joins[0].unmatched, BTreeMap::from([(Unmatched::OutsideImage, 1)]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 

@@ -44,8 +44,10 @@ pub(crate) struct Between<'a> {
     clusters: Option<Clusters>,
     /// When the levels above and below were recorded.
     pub spans: [(i64, i64); 2],
-    /// The level below has flushes at all; discards.
+    /// The level below has flushes at all.
     pub flushes_below: bool,
+    /// The level below flushes only what it has to: a client of NFS commits nothing that the server wrote through (RFC 1813, section 3.3.21).
+    pub flushes_if_needed: bool,
     /// The level below has discards at all.
     pub discards_below: bool,
     pub tally: Tally,
@@ -81,6 +83,7 @@ impl<'a> Between<'a> {
             clusters,
             spans,
             flushes_below: true,
+            flushes_if_needed: false,
             discards_below: true,
             tally: Tally::default(),
             unasked: VecDeque::new(),
@@ -163,7 +166,7 @@ impl<'a> Between<'a> {
         let outside = upper.timed.issued < self.spans[1].0.saturating_sub(self.tolerance)
             || upper.timed.completed > self.spans[1].1.saturating_add(self.tolerance);
         let ends_here = match request.operation {
-            Operation::Flush => !self.flushes_below,
+            Operation::Flush => !self.flushes_below || self.flushes_if_needed,
             Operation::Discard => !self.discards_below,
             Operation::Read | Operation::Write => false,
         };

@@ -81,6 +81,13 @@ impl Between<'_> {
         latest
     }
 
+    /// Whether it moves data of an image file that no place of the virtual disk has: the tables of its format, where its requests on the file
+    /// are not recorded.
+    fn is_of_tables(&self, lower: &Timed) -> bool {
+        let SpaceMap::Extents(map) = self.map else { return false };
+        lower.request.class == Class::ImageData && map.above(lower.request.offset).is_none()
+    }
+
     /// Why nothing explains a request below, if nothing does.
     pub(super) fn why_unasked(&self, lower: &Timed, choice: &Choice) -> Unmatched {
         let outside =
@@ -229,7 +236,7 @@ impl Between<'_> {
         if of_image && self.written.forgot {
             return (Origin::WriteBack, Ancestry::NONE);
         }
-        if self.clusters.is_some() || self.is_image_file {
+        if self.clusters.is_some() || self.is_image_file || self.is_of_tables(&lower.timed) {
             self.link_to_waiting(lower, uppers, choice);
             return (Origin::Metadata, Ancestry::NONE);
         }
@@ -265,7 +272,7 @@ impl Between<'_> {
         if flagged || cached && (!choice.late.is_empty() || near && self.clusters.is_none()) {
             return (Origin::ReadAhead, Ancestry::NONE);
         }
-        if self.clusters.is_some() || self.is_image_file {
+        if self.clusters.is_some() || self.is_image_file || self.is_of_tables(&lower.timed) {
             self.link_to_waiting(lower, uppers, choice);
             return (Origin::Metadata, Ancestry::NONE);
         }
