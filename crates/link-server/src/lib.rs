@@ -14,6 +14,7 @@ mod logging;
 mod played_guest;
 mod port;
 mod relay;
+mod segment;
 mod sequence;
 mod shared;
 mod together;

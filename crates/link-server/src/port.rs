@@ -131,6 +131,15 @@ impl Port {
         self.is_connected
     }
 
+    /// Whether the guest's driver takes TCP segments that were not cut.
+    pub fn takes_segments(&self) -> bool {
+        self.can(VIRTIO_NET_F_GUEST_TSO4) && self.can(VIRTIO_NET_F_GUEST_TSO6)
+    }
+
+    fn can(&self, feature: u32) -> bool {
+        self.features >> feature & 1 == 1
+    }
+
     /// Whether there was a guest that is gone.
     pub fn is_gone(&self) -> bool {
         self.is_gone
@@ -266,14 +275,13 @@ impl Port {
 
     /// Gives the guest one frame.
     fn give(&mut self, frame: &mut Frame) -> Given {
-        let can = |feature: u32| self.features >> feature & 1 == 1;
-        if !can(VIRTIO_NET_F_GUEST_CSUM) {
+        if !self.can(VIRTIO_NET_F_GUEST_CSUM) {
             frame.complete_checksum();
         }
-        if frame.is_to_be_cut() && !(can(VIRTIO_NET_F_GUEST_TSO4) && can(VIRTIO_NET_F_GUEST_TSO6)) {
+        if frame.is_to_be_cut() && !self.takes_segments() {
             return Given::Never;
         }
-        let is_merged = can(VIRTIO_NET_F_MRG_RXBUF);
+        let is_merged = self.can(VIRTIO_NET_F_MRG_RXBUF);
         let given = self.with_queue(Queue::Receive, |state, memory| {
             let begin = state.get_queue().next_avail();
             let mut found = chains_for(state, memory, frame.queue_bytes(), is_merged);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::frame::{Flow, Segment};
+use crate::segment::{Flow, Segment};
 
 /// Connections that are remembered; a guest that has more begins anew.
 const MOST_FLOWS: usize = 4096;

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use nestor_link::log::{Ended, FrameLog, FrameRecord};
-use nestor_link::{Direction, End, Fate, LinkStatistics, Sent, Wire, wire_bytes};
+use nestor_link::{Direction, End, Fate, LinkStatistics, Run, Sent, Wire};
 use nestor_log::Writer;
 use nestor_serving::{Clock, ServingError};
 use nestor_stop::StopHandle;
@@ -245,21 +245,37 @@ impl Link {
         }
     }
 
-    /// Puts what an end sends at that time onto the wire.
+    /// Puts what an end sends at that time onto the wire, in frames if the other end's guest takes no segments.
     fn send(&mut self, from: End, taken_ns: u64, frame: Frame) {
-        let (mut frames, mut bytes, mut on_wire) = (0, 0, 0);
-        let sizes = frame.on_the_wire().inspect(|piece| {
-            (frames, bytes, on_wire) = (frames + 1, bytes + piece, on_wire + wire_bytes(*piece));
-        });
-        let fate = self.directions[from.index()].send(taken_ns, sizes);
+        if frame.is_to_be_cut() && !self.ports[from.other().index()].takes_segments() {
+            let frames = (0..frame.frames()).map(|at| frame.part(&(at..at + 1)));
+            frames.for_each(|frame| self.put_on_wire(from, taken_ns, frame));
+        } else {
+            self.put_on_wire(from, taken_ns, frame);
+        }
+    }
+
+    fn put_on_wire(&mut self, from: End, taken_ns: u64, frame: Frame) {
+        let runs = self.directions[from.index()].send(taken_ns, frame.on_the_wire());
+        match runs.as_slice() {
+            [whole] => self.on_wire(from, taken_ns, whole, frame),
+            parts => {
+                parts.iter().for_each(|run| self.on_wire(from, taken_ns, run, frame.part(&run.frames)));
+            }
+        }
+    }
+
+    /// What an end has sent is on the wire, and its fate is known.
+    fn on_wire(&mut self, from: End, taken_ns: u64, run: &Run, frame: Frame) {
+        let frames = run.frames.len() as u64;
         let sent = &mut self.sent[from.index()];
         sent.frames += frames;
-        sent.bytes += bytes;
+        sent.bytes += run.bytes;
         let (tcp_bytes, tcp_again_bytes) = frame.tcp_segment().map_or((0, 0), |segment| {
             let again = self.sequences[from.index()].sent_before(&segment);
             (segment.bytes as u64, again as u64)
         });
-        let (ended, [begins_ns, leaves_ns, arrives_ns]) = match fate {
+        let (ended, [begins_ns, leaves_ns, arrives_ns]) = match run.fate {
             Fate::Arrives { begins_ns, leaves_ns, at_ns } => (Ended::UnderWay, [begins_ns, leaves_ns, at_ns]),
             Fate::Lost { begins_ns, leaves_ns } => (Ended::Lost, [begins_ns, leaves_ns, 0]),
         };
@@ -267,8 +283,8 @@ impl Link {
             from,
             ended,
             frames: capped(frames),
-            bytes: capped(bytes),
-            wire_bytes: capped(on_wire),
+            bytes: capped(run.bytes),
+            wire_bytes: capped(run.wire_bytes),
             tcp_bytes: capped(tcp_bytes),
             tcp_again_bytes: capped(tcp_again_bytes),
             taken_ns,
@@ -277,7 +293,7 @@ impl Link {
             arrives_ns,
             delivered_ns: 0,
         };
-        match fate {
+        match run.fate {
             Fate::Arrives { .. } => {
                 let is_logged = self.log.is_some();
                 self.ports[from.other().index()].expect(Arriving { frame, record, is_logged });

@@ -8,4 +8,4 @@ mod statistics;
 mod wire;
 
 pub use statistics::{LinkStatistics, Sent};
-pub use wire::{Direction, End, FRAME_OVERHEAD_BYTES, Fate, SHORTEST_FRAME_BYTES, Wire, wire_bytes};
+pub use wire::{Direction, End, FRAME_OVERHEAD_BYTES, Fate, Run, SHORTEST_FRAME_BYTES, Wire, wire_bytes};

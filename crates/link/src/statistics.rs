@@ -12,7 +12,7 @@ pub struct Sent {
     pub frames: u64,
     /// Their bytes, without preamble, check sequence and gap.
     pub bytes: u64,
-    /// Of what it sent, what was lost on the wire.
+    /// Of these frames, those that were lost on the wire.
     pub lost: u64,
     /// Of what it sent, what could not be taken from it, or not be given to the other end. (Before version 10 of the tables: what could not
     /// be taken from it, or given to it.)

@@ -1,5 +1,7 @@
 //! What a wire does to a frame.
 
+use std::ops::Range;
+
 use nestor_statistics::SeededOrder;
 use serde::{Deserialize, Serialize};
 
@@ -62,25 +64,47 @@ pub struct Wire {
     pub loss: f64,
 }
 
-/// What becomes of a frame.
+/// What becomes of frames that are on the wire one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives whole.
+    /// They arrive whole.
     Arrives {
-        /// When its first bit is on the wire.
+        /// When the first bit is on the wire.
         begins_ns: u64,
-        /// When its last bit, and the gap behind it, has left.
+        /// When the last bit, and the gap behind it, has left.
         leaves_ns: u64,
-        /// When its last bit has arrived.
+        /// When the last bit has arrived.
         at_ns: u64,
     },
-    /// It was on the wire and does not arrive.
+    /// They were on the wire and do not arrive.
     Lost {
-        /// When its first bit was on the wire.
+        /// When the first bit was on the wire.
         begins_ns: u64,
-        /// When its last bit, and the gap behind it, had left.
+        /// When the last bit, and the gap behind it, had left.
         leaves_ns: u64,
     },
+}
+
+impl Fate {
+    /// When the first bit is on the wire.
+    pub const fn begins_ns(self) -> u64 {
+        match self {
+            Self::Arrives { begins_ns, .. } | Self::Lost { begins_ns, .. } => begins_ns,
+        }
+    }
+}
+
+/// Frames of what a machine sent at once that have one fate. A segment that the interface cuts is one run, or several if frames of it are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Which of the frames, in the order in which they are on the wire.
+    pub frames: Range<usize>,
+    /// Their bytes, without check sequences.
+    pub bytes: u64,
+    /// Their bytes with all that they take on the wire.
+    pub wire_bytes: u64,
+    /// What becomes of them.
+    pub fate: Fate,
 }
 
 /// One direction of a link.
@@ -114,18 +138,36 @@ impl Direction {
         now_ns.max(self.free_at_ns.saturating_sub(queue_ns))
     }
 
-    /// Takes a frame at a time, which is never before that of the frame before. `frames` are the sizes (without check sequence) of the
-    /// pieces in which it goes over the wire: one, or several where the interface cuts it.
-    pub fn send(&mut self, now_ns: u64, frames: impl IntoIterator<Item = u64>) -> Fate {
+    /// Takes what a machine sends at a time, which is never before that of what it sent before. `frames` are the sizes (without check
+    /// sequence) of the frames in which it goes over the wire: one, or several where the interface cuts it. Each is lost or arrives by itself; those
+    /// of one fate that follow each other are a run, which arrives when the last of them does.
+    pub fn send(&mut self, now_ns: u64, frames: impl IntoIterator<Item = u64>) -> Vec<Run> {
         if now_ns >= self.free_at_ns {
             (self.free_at_ns, self.short_by) = (now_ns, 0);
         }
-        let begins_ns = self.free_at_ns;
-        let mut is_lost = false;
-        for frame_bytes in frames {
-            self.occupy(wire_bytes(frame_bytes));
-            is_lost |= self.random.unit() < self.wire.loss;
+        let mut runs: Vec<Run> = Vec::with_capacity(1);
+        for (index, bytes) in frames.into_iter().enumerate() {
+            let (begins_ns, wire_bytes) = (self.free_at_ns, wire_bytes(bytes));
+            self.occupy(wire_bytes);
+            let is_lost = self.random.unit() < self.wire.loss;
+            match runs.last_mut().filter(|run| matches!(run.fate, Fate::Lost { .. }) == is_lost) {
+                Some(run) => {
+                    run.frames.end = index + 1;
+                    run.bytes += bytes;
+                    run.wire_bytes += wire_bytes;
+                    run.fate = self.fate(run.fate.begins_ns(), is_lost);
+                }
+                None => {
+                    let fate = self.fate(begins_ns, is_lost);
+                    runs.push(Run { frames: index..index + 1, bytes, wire_bytes, fate });
+                }
+            }
         }
+        runs
+    }
+
+    /// The fate of frames of which the last one has just left.
+    fn fate(&self, begins_ns: u64, is_lost: bool) -> Fate {
         let leaves_ns = self.free_at_ns;
         if is_lost {
             return Fate::Lost { begins_ns, leaves_ns };
@@ -152,8 +194,14 @@ mod tests {
     const GBIT: Wire =
         Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 1 << 20, loss: 0.0 };
 
-    fn arrival(fate: Fate) -> u64 {
-        match fate {
+    /// The fate of what is not divided.
+    fn fate(runs: Vec<Run>) -> Fate {
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs[0].fate
+    }
+
+    fn arrival(runs: Vec<Run>) -> u64 {
+        match fate(runs) {
             Fate::Arrives { at_ns, .. } => at_ns,
             other => panic!("{other:?}"),
         }
@@ -167,11 +215,11 @@ mod tests {
             let leaves_ns = begins_ns + bits;
             Fate::Arrives { begins_ns, leaves_ns, at_ns: leaves_ns + 100_000 }
         };
-        assert_eq!(wire.send(5, [1514]), arrives(5, 12_304));
+        assert_eq!(fate(wire.send(5, [1514])), arrives(5, 12_304));
         // The next waits for it.
-        assert_eq!(wire.send(6, [1514]), arrives(12_309, 12_304));
+        assert_eq!(fate(wire.send(6, [1514])), arrives(12_309, 12_304));
         // A short one is padded to 60 bytes: 84 on the wire, 672 bits.
-        assert_eq!(wire.send(1_000_000, [42]), arrives(1_000_000, 672));
+        assert_eq!(fate(wire.send(1_000_000, [42])), arrives(1_000_000, 672));
     }
 
     #[test]
@@ -200,7 +248,7 @@ mod tests {
         let lost = |seed| {
             let mut wire = Direction::new(Wire { loss: 0.1, queue_bytes: u64::MAX, ..GBIT }, seed);
             let fates = (0..100_000u64).map(|at| wire.send(at * 100_000, [60]));
-            fates.map(|fate| matches!(fate, Fate::Lost { .. })).collect::<Vec<bool>>()
+            fates.map(|runs| matches!(fate(runs), Fate::Lost { .. })).collect::<Vec<bool>>()
         };
         let count = lost(1).iter().filter(|is_lost| **is_lost).count();
         // Six standard deviations of a binomial: 6 · sqrt(100 000 · 0.1 · 0.9).
@@ -230,9 +278,46 @@ mod tests {
             let (mut now, mut before) = (0, 0);
             for (pause, bytes) in frames {
                 now += pause;
-                if let Fate::Arrives { begins_ns, at_ns, .. } = direction.send(now, [bytes]) {
+                if let Fate::Arrives { begins_ns, at_ns, .. } = fate(direction.send(now, [bytes])) {
                     prop_assert!(begins_ns >= now && at_ns > now + GBIT.delay_ns && at_ns > before);
                     before = at_ns;
+                }
+            }
+        }
+
+        #[test]
+        fn a_segment_that_is_cut_loses_the_frames_that_it_would_lose_as_frames_and_the_others_arrive_then(
+            segments in proptest::collection::vec((0u64..2_000_000, 1usize..50), 1..20),
+            loss in 0.0f64..=1.0,
+            seed: u64,
+        ) {
+            let wire = Wire { loss, queue_bytes: u64::MAX, ..GBIT };
+            let (mut cut, mut one_by_one) = (Direction::new(wire, seed), Direction::new(wire, seed));
+            let mut now = 0;
+            for (pause, frames) in segments {
+                now += pause;
+                let runs = cut.send(now, (0..frames).map(|at| 60 + at as u64));
+                let single: Vec<Run> =
+                    (0..frames).map(|at| one_by_one.send(now, [60 + at as u64]).remove(0)).collect();
+                prop_assert_eq!((runs[0].frames.start, runs.last().map(|run| run.frames.end)), (0, Some(frames)));
+                for (run, next) in runs.iter().zip(&runs[1..]) {
+                    prop_assert_eq!(run.frames.end, next.frames.start);
+                    let is_lost = [run, next].map(|run| matches!(run.fate, Fate::Lost { .. }));
+                    prop_assert!(is_lost[0] != is_lost[1], "they would be one run");
+                }
+                for run in &runs {
+                    let of_run = &single[run.frames.clone()];
+                    prop_assert_eq!(run.bytes, of_run.iter().map(|run| run.bytes).sum::<u64>());
+                    prop_assert_eq!(run.wire_bytes, of_run.iter().map(|run| run.wire_bytes).sum::<u64>());
+                    let same_fate = |other: &Run| std::mem::discriminant(&other.fate) == std::mem::discriminant(&run.fate);
+                    prop_assert!(of_run.iter().all(same_fate));
+                    prop_assert_eq!(run.fate.begins_ns(), of_run[0].fate.begins_ns());
+                    // Both leave, and arrive, with the last frame.
+                    let ends = |fate| match fate {
+                        Fate::Arrives { leaves_ns, at_ns, .. } => (leaves_ns, Some(at_ns)),
+                        Fate::Lost { leaves_ns, .. } => (leaves_ns, None),
+                    };
+                    prop_assert_eq!(ends(run.fate), ends(of_run[of_run.len() - 1].fate));
                 }
             }
         }

@@ -38,12 +38,32 @@ pub struct Sending {
     pub shape: Shape,
 }
 
-/// A frame that arrived.
+/// What arrived at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub at_ns: u64,
-    /// The index of what was sent; `None` if it is not what was sent.
-    pub index: Option<usize>,
+    /// What it is of what was sent; `None` if it is nothing of that.
+    pub part: Option<Part>,
+}
+
+/// A frame, or some that are one behind the other in a segment that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The index of what was sent.
+    pub index: usize,
+    /// Frames of it that are before this part.
+    pub begin: u64,
+    /// Frames of it up to the end of this part.
+    pub end: u64,
+}
+
+impl Part {
+    fn of(arrived: &[u8], sent: &[Sending]) -> Option<Self> {
+        let number = sequence_of(arrived)?;
+        let index = usize::try_from(number).ok()?;
+        let frames = sent.get(index)?.shape.arrived(arrived, number)?;
+        Some(Self { index, begin: frames.start, end: frames.end })
+    }
 }
 
 /// What a machine saw.
@@ -193,11 +213,7 @@ impl PlayedMachine {
             frame.extend(buffer);
             *left -= 1;
             if *left == 0 {
-                let index = sequence_of(frame).and_then(|index| usize::try_from(index).ok());
-                let index = index.filter(|index| {
-                    of_other.get(*index).is_some_and(|sent| sent.shape.is(frame, *index as u64))
-                });
-                seen.arrivals.push(Arrival { at_ns: now_ns, index });
+                seen.arrivals.push(Arrival { at_ns: now_ns, part: Part::of(frame, of_other) });
                 frame.clear();
             }
         }

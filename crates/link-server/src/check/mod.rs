@@ -20,7 +20,7 @@ use crate::control::{ControlClient, LinkRequest, LinkResponse};
 use crate::{LinkOptions, LinkTime, serve};
 use machine::{PlayedMachine, Seen, Sending};
 pub use rows::{CheckRow, CheckUnit, FrameKind, Quantity, Verdict};
-use rows::{delay_row, disorder_row, lost_row, queue_row, rate_row};
+use rows::{delay_row, disorder_row, lost_row, queue_row, rate_row, sendings_for};
 use shape::Shape;
 
 /// A link that is checked.
@@ -68,15 +68,15 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// How often to look meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Frames that are sent to measure a rate: of segments fewer, because each is some fifty frames.
+/// Frames that are sent to measure a rate, if enough of them arrive: of segments fewer, because each is some fifty frames.
 const RATE_FRAMES: usize = 200;
 const RATE_SEGMENTS: usize = 40;
-/// Frames that are sent to measure the delay.
-const DELAY_FRAMES: u64 = 40;
-/// Frames that are sent to count those that are lost, with losses and without.
-const LOSS_FRAMES: usize = 10_000;
-const NO_LOSS_FRAMES: usize = 1000;
-/// Frames of all kinds that are sent to see whether they arrive in their order.
+/// Frames that are sent to measure the delay, if enough of them arrive.
+const DELAY_FRAMES: usize = 40;
+/// Frames on the wire that are sent to count those that are lost, with losses and without.
+const LOSS_FRAMES: u64 = 10_000;
+const NO_LOSS_FRAMES: u64 = 1000;
+/// Frames and segments of all kinds that are sent to see whether they arrive in their order, if enough of them arrive.
 const MIXED_FRAMES: usize = 90;
 /// A queue of more bytes is filled with segments: frames would be more than a link has under way.
 const QUEUE_OF_FRAMES_BYTES: u64 = 4 << 20;
@@ -89,7 +89,8 @@ pub fn check(link: &CheckedLink, directory: &Path) -> Result<Vec<CheckRow>, Chec
     let mut rows = Vec::new();
     let shapes = [Shape::Shortest, Shape::Longest { mtu: link.mtu }, Shape::Segment { mtu: link.mtu }];
     for shape in shapes {
-        let plan = at_once(shape, if shape.frames() > 1 { RATE_SEGMENTS } else { RATE_FRAMES });
+        let usual = if shape.frames() > 1 { RATE_SEGMENTS } else { RATE_FRAMES };
+        let plan = at_once(shape, sendings_for(link, shape, usual));
         let [_, upper] = live(link, directory, [&plan, &[]])?;
         rows.push(rate_row(link, Quantity::Rate, End::Lower, &plan, &upper));
         let [lower, upper] = live(link, directory, [&plan, &plan])?;
@@ -99,16 +100,21 @@ pub fn check(link: &CheckedLink, directory: &Path) -> Result<Vec<CheckRow>, Chec
     let plan = apart(link);
     let seen = live(link, directory, [&plan, &plan])?;
     rows.extend(both_ways(|from, to| delay_row(link, from, &plan, &seen[to.index()])));
-    let plan = at_once(Shape::Shortest, if link.wire.loss > 0.0 { LOSS_FRAMES } else { NO_LOSS_FRAMES });
-    let seen = live(link, directory, [&plan, &plan])?;
-    rows.extend(both_ways(|from, to| lost_row(link, from, &plan, &seen[to.index()])));
+    for shape in shapes {
+        let frames = if link.wire.loss > 0.0 { LOSS_FRAMES } else { NO_LOSS_FRAMES };
+        let sendings = usize::try_from(frames.div_ceil(shape.frames())).unwrap_or(usize::MAX);
+        let plan = at_once(shape, sendings);
+        let seen = live(link, directory, [&plan, &plan])?;
+        rows.extend(both_ways(|from, to| lost_row(link, from, &plan, &seen[to.index()])));
+    }
     let plan = more_than_the_queue(link);
     let seen = live(link, directory, [&plan, &plan])?;
     rows.extend(both_ways(|from, _| queue_row(link, from, &plan, &seen[from.index()])));
-    let plan: Vec<Sending> =
-        (0..MIXED_FRAMES).map(|at| Sending { at_ns: 0, shape: shapes[at % shapes.len()] }).collect();
+    let plan: Vec<Sending> = (0..sendings_for(link, Shape::Shortest, MIXED_FRAMES))
+        .map(|at| Sending { at_ns: 0, shape: shapes[at % shapes.len()] })
+        .collect();
     let seen = live(link, directory, [&plan, &plan])?;
-    rows.extend(both_ways(|from, to| disorder_row(from, &seen[to.index()])));
+    rows.extend(both_ways(|from, to| disorder_row(link, from, &plan, &seen[to.index()])));
     Ok(rows)
 }
 
@@ -125,8 +131,8 @@ fn at_once(shape: Shape, frames: usize) -> Vec<Sending> {
 fn apart(link: &CheckedLink) -> Vec<Sending> {
     let shapes = [Shape::Shortest, Shape::Longest { mtu: link.mtu }];
     let gap_ns = 2 * wire_ns(link, shapes[1].bits()) + 1000;
-    let sending = |at: u64| Sending { at_ns: at * gap_ns, shape: shapes[(at % 2) as usize] };
-    (0..DELAY_FRAMES).map(sending).collect()
+    let sending = |at: usize| Sending { at_ns: at as u64 * gap_ns, shape: shapes[at % 2] };
+    (0..sendings_for(link, Shape::Shortest, DELAY_FRAMES)).map(sending).collect()
 }
 
 /// Frames at time zero, of which the queue does not hold all.

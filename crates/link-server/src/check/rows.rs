@@ -5,7 +5,7 @@ use nestor_statistics::binomial_interval;
 use serde::Serialize;
 
 use super::CheckedLink;
-use super::machine::{Seen, Sending};
+use super::machine::{Part, Seen, Sending};
 use super::shape::Shape;
 
 /// A rate may deviate by that share.
@@ -14,8 +14,10 @@ const RATE_TOLERANCE: f64 = 0.01;
 const DELAY_TOLERANCE_NS: f64 = 10_000.0;
 /// A link that loses frames as it should loses so many that the count lies outside of its interval with this probability.
 const LOSS_OUTSIDE: f64 = 1e-6;
-/// A rate is judged if at least so many frames are expected to arrive.
-const FEWEST_ARRIVALS: f64 = 20.0;
+/// What is measured of frames that arrive is judged if a link that loses as many as it should lets so many arrive.
+const FEWEST_ARRIVALS: usize = 20;
+/// So many frames on the wire are sent at most for them.
+const MOST_FRAMES: u64 = 20_000;
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,8 +73,16 @@ pub enum Verdict {
     Holds,
     /// It is not.
     Fails,
-    /// So many frames are lost that too few arrive.
+    /// So many frames are lost that too few arrive, however many are sent.
     NotMeasured,
+}
+
+impl Verdict {
+    /// Of a link: it fails with any of its rows, and it holds if all hold.
+    pub fn of(rows: &[CheckRow]) -> Self {
+        let is_any = |verdict| rows.iter().any(|row| row.verdict == verdict);
+        [Self::Fails, Self::NotMeasured].into_iter().find(|verdict| is_any(*verdict)).unwrap_or(Self::Holds)
+    }
 }
 
 /// One quantity in one direction.
@@ -101,6 +111,15 @@ pub struct CheckRow {
 }
 
 impl CheckRow {
+    /// Judges what was measured of the frames that arrived, if enough of so many sendings arrive over a link as it should be.
+    fn judged_of(self, link: &CheckedLink, shape: Shape, sendings: usize) -> Self {
+        if fewest_arrivals(link, shape, sendings) < FEWEST_ARRIVALS {
+            Self { measured: None, verdict: Verdict::NotMeasured, ..self }
+        } else {
+            self.judged()
+        }
+    }
+
     /// Judges what was measured.
     fn judged(mut self) -> Self {
         self.verdict = match self.measured {
@@ -121,6 +140,20 @@ impl FrameKind {
     }
 }
 
+/// So many times a shape is to be sent that enough arrives: `usual` times or more, unless that were more than [`MOST_FRAMES`].
+pub fn sendings_for(link: &CheckedLink, shape: Shape, usual: usize) -> usize {
+    let most = usize::try_from(MOST_FRAMES / shape.frames()).unwrap_or(usize::MAX);
+    let doubled = std::iter::successors(Some(usual), |sendings| Some(2 * sendings));
+    let mut tried = doubled.take_while(|sendings| *sendings <= most.max(usual));
+    tried.find(|sendings| fewest_arrivals(link, shape, *sendings) >= FEWEST_ARRIVALS).unwrap_or(usual)
+}
+
+/// Of how many sendings of a shape something arrives at least.
+fn fewest_arrivals(link: &CheckedLink, shape: Shape, sendings: usize) -> usize {
+    let arrives = 1.0 - link.wire.loss.powf(shape.frames() as f64);
+    binomial_interval(sendings, arrives, LOSS_OUTSIDE).0
+}
+
 /// How fast frames arrive that were sent without a pause.
 pub fn rate_row(
     link: &CheckedLink,
@@ -131,7 +164,7 @@ pub fn rate_row(
 ) -> CheckRow {
     let rate = link.wire.rate_bits_per_s as f64;
     let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
-    let row = CheckRow {
+    CheckRow {
         quantity,
         from,
         frames: FrameKind::of(shape),
@@ -142,20 +175,17 @@ pub fn rate_row(
         measured: arrival_rate(plan, seen),
         verdict: Verdict::NotMeasured,
         source: "the rate; IEEE 802.3, 3.1.1 and 4.4.2: bits of a frame with preamble, check sequence and gap",
-    };
-    let survives = (1.0 - link.wire.loss).powf(shape.frames() as f64);
-    if plan.len() as f64 * survives < FEWEST_ARRIVALS {
-        CheckRow { measured: None, ..row }
-    } else {
-        row.judged()
     }
+    .judged_of(link, shape, plan.len())
 }
 
-/// Bits that were on the wire between the first and the last frame that arrived, in a second.
+/// Bits that were on the wire between the last bits of the first and of the last that arrived, in a second.
 fn arrival_rate(plan: &[Sending], seen: &Seen) -> Option<f64> {
-    let known = || seen.arrivals.iter().filter_map(|arrival| Some((arrival.index?, arrival.at_ns)));
+    let known = || seen.arrivals.iter().filter_map(|arrival| Some((arrival.part?, arrival.at_ns)));
     let ((first, begins_ns), (last, ends_ns)) = (known().next()?, known().next_back()?);
-    let bits: u64 = plan.get(first + 1..=last)?.iter().map(|sent| sent.shape.bits()).sum();
+    let of_first = |part: Part| Some(plan.get(part.index)?.shape.bits_of_first(part.end));
+    let between: u64 = plan.get(first.index..last.index)?.iter().map(|sent| sent.shape.bits()).sum();
+    let bits = (between + of_first(last)?).checked_sub(of_first(first)?)?;
     let ns = ends_ns.checked_sub(begins_ns).filter(|ns| *ns > 0)?;
     Some(bits as f64 * 1e9 / ns as f64)
 }
@@ -164,7 +194,7 @@ fn arrival_rate(plan: &[Sending], seen: &Seen) -> Option<f64> {
 pub fn delay_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
     let expected = link.wire.delay_ns as f64;
     let delays = seen.arrivals.iter().filter_map(|arrival| {
-        let sent = plan.get(arrival.index?)?;
+        let sent = plan.get(arrival.part?.index)?;
         let wire_ns = sent.shape.bits() as f64 * 1e9 / link.wire.rate_bits_per_s as f64;
         Some(arrival.at_ns as f64 - sent.at_ns as f64 - wire_ns)
     });
@@ -180,24 +210,27 @@ pub fn delay_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -
         verdict: Verdict::NotMeasured,
         source: "the delay; the time of a frame on the wire is its bits / rate",
     }
-    .judged()
+    .judged_of(link, Shape::Shortest, plan.len())
 }
 
 /// How many frames do not arrive.
 pub fn lost_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
-    let sent = plan.len();
-    let (low, high) = binomial_interval(sent, link.wire.loss, LOSS_OUTSIDE);
+    let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
+    let sent: u64 = plan.iter().map(|sent| sent.shape.frames()).sum();
+    let arrived = seen.arrivals.iter().map(|arrival| arrival.part.map_or(1, |part| part.end - part.begin));
+    let trials = usize::try_from(sent).unwrap_or(usize::MAX);
+    let (low, high) = binomial_interval(trials, link.wire.loss, LOSS_OUTSIDE);
     CheckRow {
         quantity: Quantity::Lost,
         from,
-        frames: FrameKind::Shortest,
+        frames: FrameKind::of(shape),
         unit: CheckUnit::Frames,
         expected: sent as f64 * link.wire.loss,
         low: low as f64,
         high: high as f64,
-        measured: Some(sent as f64 - seen.arrivals.len() as f64),
+        measured: Some(sent as f64 - arrived.sum::<u64>() as f64),
         verdict: Verdict::NotMeasured,
-        source: "a binomial of the loss: outside of its interval with a probability of 1e-6",
+        source: "a binomial of the loss, of frames on the wire: outside of its interval with a probability of 1e-6",
     }
     .judged()
 }
@@ -223,12 +256,12 @@ pub fn queue_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -
     .judged()
 }
 
-/// How many frames arrive that are not what was sent, or not later than those that were sent before.
-pub fn disorder_row(from: End, seen: &Seen) -> CheckRow {
-    let mut next = 0;
+/// How much arrives that is not what was sent, or not later than what was sent before.
+pub fn disorder_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
+    let mut next = (0, 0);
     let wrong = seen.arrivals.iter().filter(|arrival| {
-        let is_in_order = arrival.index.is_some_and(|index| index >= next);
-        next = arrival.index.map_or(next, |index| index + 1);
+        let is_in_order = arrival.part.is_some_and(|part| (part.index, part.begin) >= next);
+        next = arrival.part.map_or(next, |part| (part.index, part.end));
         !is_in_order
     });
     CheckRow {
@@ -243,5 +276,5 @@ pub fn disorder_row(from: End, seen: &Seen) -> CheckRow {
         verdict: Verdict::NotMeasured,
         source: "a wire is a queue, and changes nothing of a frame",
     }
-    .judged()
+    .judged_of(link, Shape::Shortest, plan.len())
 }

@@ -1,4 +1,4 @@
-use super::machine::Arrival;
+use super::machine::{Arrival, Part};
 use super::*;
 
 const GBIT: Wire =
@@ -17,7 +17,7 @@ fn a_link_holds_against_its_model_at_all_rates() {
     let rates = [10_000_000, 10_000_000_000];
     for rate_bits_per_s in rates {
         let rows = checked(Wire { rate_bits_per_s, ..GBIT });
-        assert_eq!(rows.len(), 17);
+        assert_eq!(rows.len(), 21);
         for row in rows {
             assert_eq!(row.verdict, Verdict::Holds, "{row:?}");
             if row.quantity == Quantity::Delay {
@@ -28,16 +28,41 @@ fn a_link_holds_against_its_model_at_all_rates() {
 }
 
 #[test]
-fn losses_are_counted_and_what_too_few_frames_say_is_not_judged() {
-    let wire = Wire { loss: 0.2, delay_ns: 5_000_000, ..GBIT };
-    let rows = checked(wire);
+fn losses_are_counted_frame_by_frame_and_enough_is_sent_to_measure_the_rest() {
+    let loss = 0.5;
+    let rows = checked(Wire { loss, delay_ns: 5_000_000, ..GBIT });
+    assert!(rows.iter().all(|row| row.verdict == Verdict::Holds && row.measured.is_some()), "{rows:?}");
+    assert_eq!(Verdict::of(&rows), Verdict::Holds);
+    let lost: Vec<&CheckRow> = rows.iter().filter(|row| row.quantity == Quantity::Lost).collect();
+    assert_eq!(lost.len(), 6);
+    for both in lost.chunks(2) {
+        assert!(both[0].measured != both[1].measured, "each direction loses frames of its own: {both:?}");
+        // Of segments as of single frames, and no segment for each frame of it.
+        assert!((both[0].expected / loss - 10_000.0).abs() < 46.0, "{both:?}");
+    }
+}
+
+#[test]
+fn what_too_few_frames_say_is_not_judged_and_is_no_link_that_holds() {
+    let rows = checked(Wire { loss: 0.9999, ..GBIT });
     assert!(rows.iter().all(|row| row.verdict != Verdict::Fails), "{rows:?}");
-    let unmeasured: Vec<_> =
-        rows.iter().filter(|row| row.verdict == Verdict::NotMeasured).map(|row| row.frames).collect();
-    assert_eq!(unmeasured, [FrameKind::Segments; 3]);
-    let lost: Vec<f64> =
-        rows.iter().filter(|row| row.quantity == Quantity::Lost).filter_map(|row| row.measured).collect();
-    assert!(lost.iter().all(|lost| *lost > 1800.0 && *lost < 2200.0) && lost[0] != lost[1], "{lost:?}");
+    let unmeasured: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasured).collect();
+    let of_frames = |row: &&&CheckRow| row.frames != FrameKind::Segments;
+    assert_eq!(unmeasured.iter().filter(of_frames).count(), 10, "{unmeasured:?}");
+    assert!(unmeasured.iter().all(|row| row.measured.is_none()));
+    assert_eq!(Verdict::of(&rows), Verdict::NotMeasured);
+    let wrong = CheckRow { verdict: Verdict::Fails, ..rows[0].clone() };
+    assert_eq!(Verdict::of(&[rows[0].clone(), wrong]), Verdict::Fails);
+}
+
+#[test]
+fn so_much_is_sent_that_enough_arrives() {
+    let sent = |loss, shape, usual| sendings_for(&link(Wire { loss, ..GBIT }), shape, usual);
+    assert_eq!(sent(0.0, Shape::Shortest, 40), 40);
+    assert_eq!(sent(0.5, Shape::Shortest, 40), 160, "of 80, 19 may arrive");
+    assert_eq!(sent(0.5, Shape::Segment { mtu: 1500 }, 40), 40, "of each, something does");
+    assert_eq!(sent(0.99, Shape::Shortest, 40), 5120);
+    assert_eq!(sent(0.9999, Shape::Shortest, 40), 40, "the most that is sent would not be enough");
 }
 
 /// Arrivals of a plan over a link that is not as it should be.
@@ -45,7 +70,8 @@ fn seen(plan: &[Sending], of: impl Fn(usize, u64) -> u64) -> Seen {
     let mut bits = 0;
     let arrivals = plan.iter().enumerate().map(|(index, sent)| {
         bits += sent.shape.bits();
-        Arrival { at_ns: of(index, bits), index: Some(index) }
+        let part = Some(Part { index, begin: 0, end: sent.shape.frames() });
+        Arrival { at_ns: of(index, bits), part }
     });
     Seen { arrivals: arrivals.collect(), taken_ns: Vec::new() }
 }
@@ -86,7 +112,7 @@ fn lost_frames_a_full_queue_and_a_wrong_order_are_seen() {
     let (link, plan) = (link(GBIT), at_once(Shape::Longest { mtu: 1500 }, 300));
     let mut all = seen(&plan, |_, bits| bits);
     assert_eq!(lost_row(&link, End::Lower, &plan, &all).verdict, Verdict::Holds);
-    assert_eq!(disorder_row(End::Lower, &all).verdict, Verdict::Holds);
+    assert_eq!(disorder_row(&link, End::Lower, &plan, &all).verdict, Verdict::Holds);
     // 170 frames of 1538 bytes are 261 460 bytes of 262 144.
     let queue = |at_once: usize| {
         let taken_ns = std::iter::repeat_n(0, at_once).chain([12_304]).collect();
@@ -95,9 +121,30 @@ fn lost_frames_a_full_queue_and_a_wrong_order_are_seen() {
     let verdicts = [queue(0), queue(170), queue(171), queue(172)];
     assert_eq!(verdicts, [Verdict::Fails, Verdict::Fails, Verdict::Holds, Verdict::Fails]);
     all.arrivals.swap(4, 5);
-    assert_eq!(disorder_row(End::Lower, &all).measured, Some(1.0));
-    all.arrivals[9].index = None;
-    assert_eq!(disorder_row(End::Lower, &all).measured, Some(2.0));
+    assert_eq!(disorder_row(&link, End::Lower, &plan, &all).measured, Some(1.0));
+    all.arrivals[9].part = None;
+    assert_eq!(disorder_row(&link, End::Lower, &plan, &all).measured, Some(2.0));
     all.arrivals.pop();
     assert_eq!(lost_row(&link, End::Lower, &plan, &all).verdict, Verdict::Fails);
+}
+
+#[test]
+fn a_segment_of_which_a_frame_is_missing_arrives_in_parts_and_the_rate_is_that_of_its_last_bits() {
+    let (link, plan) = (link(GBIT), at_once(Shape::Segment { mtu: 1500 }, 40));
+    let mut all = seen(&plan, |_, bits| bits);
+    let whole = all.arrivals[20];
+    let bits = plan[0].shape.bits();
+    let part = |begin, end| Arrival {
+        at_ns: whole.at_ns - bits + plan[0].shape.bits_of_first(end),
+        part: Some(Part { index: 20, begin, end }),
+    };
+    all.arrivals.splice(20..21, [part(0, 7), part(8, 46)]);
+    let rate = |seen: &Seen| rate_row(&link, Quantity::Rate, End::Lower, &plan, seen).measured.unwrap();
+    assert!((rate(&all) - 1e9).abs() < 1e3);
+    assert_eq!(lost_row(&link, End::Lower, &plan, &all).measured, Some(1.0));
+    assert_eq!(disorder_row(&link, End::Lower, &plan, &all).measured, Some(0.0));
+    all.arrivals.truncate(21);
+    assert!((rate(&all) - 1e9).abs() < 1e3, "{}", rate(&all));
+    all.arrivals.push(part(6, 8));
+    assert_eq!(disorder_row(&link, End::Lower, &plan, &all).measured, Some(1.0));
 }

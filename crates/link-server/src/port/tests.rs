@@ -3,13 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::HEADER_BYTES;
-use crate::played_guest::{Guest, MEMORY_BYTES, NEXT, SIZE, WRITE, frame, part};
-
-/// What a driver says that takes whatever there is.
-const EVERYTHING: u64 = 1 << VIRTIO_NET_F_GUEST_CSUM
-    | 1 << VIRTIO_NET_F_GUEST_TSO4
-    | 1 << VIRTIO_NET_F_GUEST_TSO6
-    | 1 << VIRTIO_NET_F_MRG_RXBUF;
+use crate::played_guest::{EVERYTHING, Guest, MEMORY_BYTES, NEXT, SIZE, WRITE, frame, part};
 
 fn connected(features: u64) -> (Port, Guest) {
     let (mut port, guest) = (Port::new().unwrap(), Guest::new());

@@ -5,9 +5,11 @@ use std::thread::JoinHandle;
 
 use nestor_link::Wire;
 use nestor_link::log::{FrameReader, LogClock, LogEnd, LogSummary};
+use proptest::prelude::*;
 
 use super::*;
-use crate::played_guest::{Guest, SIZE, frame};
+use crate::driver::{Driver, PART};
+use crate::played_guest::{EVERYTHING, Guest, SIZE, TcpSegment, frame};
 
 /// On it, a frame of the shortest length takes 672 ns.
 const GBIT: Wire =
@@ -326,4 +328,95 @@ fn a_log_that_is_started_again_has_only_what_was_sent_since() {
     assert_eq!(shared.stop_log().unwrap().log, LogSummary::default(), "none is open");
     let nowhere = shared.start_log(&folder.path().join("no/where")).unwrap_err().to_string();
     assert!(nowhere.starts_with("cannot create the frame log"), "{nowhere}");
+}
+
+/// The sequence number of the first byte: numbers begin anew soon.
+const FIRST: u32 = u32::MAX - 5000;
+
+/// What went over a link with losses on which one end has sent segments of one connection, to a guest whose driver can do that much. Of each segment, the
+/// bytes of data, at most 3000, and those of each frame.
+fn over(loss: f64, features: u64, segments: &[(usize, u16)]) -> (Vec<Frame>, Vec<FrameRecord>, Sent) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames");
+    let (shared, [mut lower, mut upper]) = joined(Wire { loss, ..GBIT }, [0, 0]);
+    shared.with_port(End::Upper, |port| port.set_features(features));
+    let began = shared.start_log(&path).unwrap();
+    let (mut received, mut now_ns, mut sequence) = (Vec::new(), 0, FIRST);
+    (0..SIZE).for_each(|_| _ = upper.offer(PART as usize));
+    for (data, piece) in segments {
+        let segment = TcpSegment { data: *data, piece: *piece, sequence, ..TcpSegment::USUAL };
+        sequence = sequence.wrapping_add(*data as u32);
+        lower.send(&[&segment.bytes()]);
+        shared.run_until(End::Lower, [now_ns, NEVER], Some(Queue::Transmit));
+        // There may be more frames than buffers.
+        loop {
+            now_ns += 1_000_000;
+            shared.run_until(End::Upper, [now_ns, NEVER], Some(Queue::Receive));
+            let new = received.len() as u16..upper.given_back(Queue::Receive);
+            if new.is_empty() {
+                break;
+            }
+            for number in new {
+                received.push(upper.filled(Driver::used(&upper, Queue::Receive, number)));
+                upper.offer(PART as usize);
+            }
+        }
+    }
+    let ended = shared.stop_log().unwrap();
+    let records = logged(&path, &began, &ended);
+    (received.into_iter().filter_map(Frame::sent).collect(), records, ended.statistics.from_lower)
+}
+
+/// Which bytes of data were given, in the order in which they were.
+fn given(frames: &[Frame]) -> Vec<std::ops::Range<u32>> {
+    let range = |frame: &Frame| {
+        let segment = frame.tcp_segment().unwrap();
+        let begin = segment.sequence.wrapping_sub(FIRST);
+        begin..begin + segment.bytes as u32
+    };
+    let mut joined: Vec<std::ops::Range<u32>> = Vec::new();
+    for range in frames.iter().map(range) {
+        match joined.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => joined.push(range),
+        }
+    }
+    joined
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn of_segments_the_frames_are_missing_that_are_lost_whether_the_guest_takes_segments_or_not(
+        loss in 0.0f64..=1.0,
+        segments in proptest::collection::vec((1usize..3000, 100u16..3000), 1..6),
+    ) {
+        let (received, records, sent) = over(loss, EVERYTHING, &segments);
+        let frames: usize = segments.iter().map(|(data, piece)| data.div_ceil(usize::from(*piece))).sum();
+        let data: usize = segments.iter().map(|(data, _)| data).sum();
+        let bytes = |of: &dyn Fn(&FrameRecord) -> bool| -> u64 {
+            records.iter().filter(|record| of(record)).map(|record| u64::from(record.tcp_bytes)).sum()
+        };
+        prop_assert_eq!((sent.frames, sent.bytes), (frames as u64, (data + 66 * frames) as u64));
+        prop_assert_eq!(bytes(&|_| true), data as u64);
+        prop_assert!(records.iter().all(|record| record.tcp_again_bytes == 0));
+        let arrived: usize = received.iter().filter_map(Frame::tcp_segment).map(|segment| segment.bytes).sum();
+        prop_assert_eq!(bytes(&|record| record.ended == Ended::Delivered), arrived as u64);
+        let begins: Vec<usize> = segments
+            .iter()
+            .scan(0, |begin, (data, _)| { let own = *begin; *begin += data; Some(own) })
+            .collect();
+        for frame in &received {
+            let segment = frame.tcp_segment().unwrap();
+            let at = segment.sequence.wrapping_sub(FIRST) as usize;
+            let own = begins.iter().rev().find(|begin| **begin <= at).unwrap();
+            let right = (0..segment.bytes).map(|of| TcpSegment::byte(at + of - own));
+            prop_assert!(frame.ethernet()[66..].iter().copied().eq(right));
+        }
+        let (one_by_one, of_each, sent_one_by_one) = over(loss, 0, &segments);
+        prop_assert_eq!(sent_one_by_one, sent);
+        prop_assert!(one_by_one.iter().all(|frame| !frame.is_to_be_cut()));
+        prop_assert_eq!(of_each.len(), frames);
+        prop_assert_eq!(given(&one_by_one), given(&received));
+    }
 }

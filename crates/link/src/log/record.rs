@@ -83,7 +83,8 @@ pub enum Ended {
     UnderWay,
 }
 
-/// What a machine sent at once: a frame, or a TCP segment that the interface cuts into several.
+/// What a machine sent at once: a frame, or a TCP segment that the interface cuts into several. A segment of which frames are lost has a record
+/// for each run of frames that are lost, or arrive, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameRecord {
     /// The end that sent it.
