@@ -16,6 +16,7 @@ mod file_systems;
 mod hostile;
 mod jfs;
 mod layout;
+mod partitions;
 mod read_at;
 mod reiserfs;
 mod stored;

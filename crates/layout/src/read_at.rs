@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use crate::device::CachedDevice;
 use crate::file_systems::{FILE_SYSTEMS, readable};
 use crate::layout::Layout;
+use crate::partitions;
 
 /// A device or a file, read at any position.
 pub trait ReadAt {
@@ -68,7 +69,10 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// No file system that is known.
-    #[error("the device has no file system whose layout can be read ({})", readable())]
+    #[error(
+        "the device has no file system whose layout can be read ({}), and no partition with one",
+        readable()
+    )]
     NotKnown,
     /// The structures contradict themselves.
     #[error("the {file_system} file system is damaged at byte {offset}: {reason}; check it with its fsck")]
@@ -90,20 +94,31 @@ pub enum LayoutError {
     },
 }
 
-/// Reads the layout of whatever file system is on the device.
+/// Reads the layout of whatever file system is on the device, or of those in its partitions.
 ///
-/// A device may carry superblocks of several, from before it was formatted anew: the first that can be read counts.
+/// Partitions count before what lies at the beginning of the device: mkfs clears the sector of a DOS table, so that a superblock beside a
+/// table is older than the table.
 ///
 /// # Errors
 /// See [`LayoutError`].
 pub fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
     let cached = CachedDevice::new(device)?;
+    match partitions::read(&cached)? {
+        Some(layout) => Ok(layout),
+        None => read_file_system(&cached),
+    }
+}
+
+/// Reads the layout of the file system at the beginning of a device.
+///
+/// A device may carry superblocks of several, from before it was formatted anew: the first that can be read counts.
+pub(crate) fn read_file_system(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
     let mut failed = None;
     for file_system in FILE_SYSTEMS {
-        if !(file_system.recognise)(&cached) {
+        if !(file_system.recognise)(device) {
             continue;
         }
-        match ((file_system.read)(&cached), &failed) {
+        match ((file_system.read)(device), &failed) {
             (Ok(layout), None) => return Ok(layout),
             (Ok(mut layout), Some((name, error))) => {
                 layout.remarks.push(format!("a superblock of {name} on the device was skipped: {error}"));
