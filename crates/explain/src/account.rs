@@ -121,8 +121,8 @@ fn requests(e: &Evidence, part: Part) -> Option<f64> {
     let of_part = match part {
         Part::Idle | Part::Outside => return None,
         Part::DataReadForWrite => e.reads_for_writes().reads,
-        Part::Data => e.spent(|cause| Part::of(cause) == part).requests - e.reads_for_writes().reads,
-        part => e.spent(|cause| Part::of(cause) == part).requests,
+        Part::Data => e.spent_on(part).requests - e.reads_for_writes().reads,
+        part => e.spent_on(part).requests,
     };
     Some(e.per_operation(of_part as f64))
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_stack::Stack;
+
 use crate::account::part_times;
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName, Number};
@@ -38,6 +40,12 @@ impl Case<'_> {
         let Some(baseline) = self.baseline else { return 0.0 };
         let all = baseline.per_operation(baseline.spent(|_| true).requests as f64);
         if all <= 0.0 { 0.0 } else { more_requests.max(0.0) * baseline.part_ns(Part::Idle) / all }
+    }
+
+    /// Whether something holds for the stack or for the baseline's; a stack that is not known may be any.
+    pub(crate) fn may_be_in(&self, holds: fn(&Stack) -> bool) -> bool {
+        let stacks = std::iter::once(self.here).chain(self.baseline).map(|e| e.stack.value());
+        stacks.into_iter().any(|stack| stack.is_none_or(holds))
     }
 
     /// The whole that shares are taken of: the difference in time per operation, or without a baseline the time.

@@ -11,6 +11,7 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 use serde::{Deserialize, Serialize};
 
+use crate::advice::has_tables;
 use crate::network::NetworkEvidence;
 
 /// Operations and bytes of one direction.
@@ -219,8 +220,9 @@ impl Part {
         }
     }
 
-    /// The part that a cause belongs to.
-    pub fn of(cause: &Cause) -> Self {
+    /// The part that a cause belongs to. Of an image without tables of its own (`has_tables`), what no request above was found for is data
+    /// all the same: read ahead, or written late.
+    fn of(cause: &Cause, has_tables: bool) -> Self {
         let (top, bottom) = (cause.top(), cause.bottom());
         if bottom == Some(Class::Flush) {
             return Self::Flush;
@@ -231,7 +233,7 @@ impl Part {
                 Some(Class::Journal) => Self::HostJournal,
                 Some(class) if class.is_metadata() => Self::HostMetadata,
                 // Written in the image file without a request above.
-                Some(class) if class.is_data() => Self::ImageFormat,
+                Some(class) if class.is_data() && has_tables => Self::ImageFormat,
                 _ => Self::Data,
             };
         }
@@ -309,6 +311,23 @@ impl Evidence {
         self.per_operation(self.networks.iter().map(quantity).sum())
     }
 
+    /// The part of the time that a cause belongs to.
+    pub fn part_of(&self, cause: &Cause) -> Part {
+        Part::of(cause, self.has_tables())
+    }
+
+    /// Whether an image of the stack has tables of its own; of a stack that is not known, whether any were used.
+    fn has_tables(&self) -> bool {
+        let were_used = || self.image.is_some_and(|image| image.table_reads + image.allocations > 0.0);
+        self.stack.value().map_or_else(were_used, has_tables)
+    }
+
+    /// What the lowest level spent on a part of the time.
+    pub fn spent_on(&self, part: Part) -> Spent {
+        let has_tables = self.has_tables();
+        self.spent(|cause| Part::of(cause, has_tables) == part)
+    }
+
     /// What the lowest level spent on the causes for which `holds` says so.
     pub fn spent(&self, holds: impl Fn(&Cause) -> bool) -> Spent {
         let mut sum = Spent::default();
@@ -325,10 +344,10 @@ impl Evidence {
             Part::Outside => (self.elapsed_ns - self.busy_ns()).min(0.0),
             Part::DataReadForWrite => self.reads_for_writes().read_busy_ns as f64,
             Part::Data => {
-                let data = self.spent(|cause| Part::of(cause) == Part::Data).busy_ns as f64;
+                let data = self.spent_on(Part::Data).busy_ns as f64;
                 data - self.part_ns(Part::DataReadForWrite) * self.operations().max(1.0)
             }
-            part => self.spent(|cause| Part::of(cause) == part).busy_ns as f64,
+            part => self.spent_on(part).busy_ns as f64,
         };
         self.per_operation(busy_ns)
     }
@@ -343,7 +362,7 @@ impl Evidence {
         if !self.only_writes() {
             return Spent::default();
         }
-        self.spent(|cause| Part::of(cause) == Part::Data)
+        self.spent_on(Part::Data)
     }
 }
 

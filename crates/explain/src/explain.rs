@@ -9,7 +9,7 @@ use crate::account::{Account, Holder, Line, by_executor};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Explanation, Finding, MechanismName};
-use crate::mechanisms::MECHANISMS;
+use crate::mechanisms::{MECHANISMS, Mechanism};
 use crate::proof;
 
 /// The smallest share of the difference (or of the time) for which a mechanism is named.
@@ -31,7 +31,8 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
         findings.push(noise(case.whole_ns(), ratio.as_ref()));
         lines.push(line(Holder::Mechanism(MechanismName::Noise), left.into_rest()));
     } else if followed {
-        for mechanism in MECHANISMS {
+        let can_act = |mechanism: &&&Mechanism| case.may_be_in(mechanism.acts_in);
+        for mechanism in MECHANISMS.iter().filter(can_act) {
             let Some(mut found) = (mechanism.find)(&case, &mut left) else {
                 left.give_back();
                 continue;

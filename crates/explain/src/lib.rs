@@ -7,6 +7,7 @@
 //! whole time is taken apart.
 
 mod account;
+mod advice;
 mod case;
 mod evidence;
 mod explain;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_results::NetworkRecord;
-use nestor_stack::{LinkOptions, Stack};
+use nestor_stack::{Export, Layer, LinkOptions, Stack};
 use nestor_trace::rpc::CallKind;
 
 /// Calls of one kind.
@@ -35,6 +35,8 @@ pub struct NetworkEvidence {
     pub link: String,
     /// What it promises, where it is a modelled one.
     pub figures: Option<LinkFigures>,
+    /// When the server says that data are stored; `None` if it is not known.
+    pub export: Option<Export>,
     /// The client's calls by what they are for.
     pub calls: BTreeMap<CallKind, CallEvidence>,
     /// Bytes on the wire to the server, with what each frame takes besides.
@@ -82,12 +84,15 @@ impl NetworkEvidence {
         direct + self.fsyncs.min(writes - direct)
     }
 
-    /// How often somebody waited until what was written is durable.
+    /// How often somebody waited until what was written is durable. A server that says so at once makes nobody wait for it.
     pub fn synchronous_requests(&self) -> f64 {
+        if self.export == Some(Export::Async) {
+            return 0.0;
+        }
         self.awaited_writes().max(self.of(CallKind::Commit).calls)
     }
 
-    /// Time that was waited for it, ns.
+    /// Time that was waited for the calls that ask for it, ns.
     pub fn synchronous_ns(&self) -> f64 {
         let share = self.awaited_writes() / self.of(CallKind::Write).calls.max(1.0);
         self.waited_ns(CallKind::Commit) + self.waited_ns(CallKind::Write) * share.min(1.0)
@@ -153,7 +158,10 @@ pub(crate) fn add_networks(
                 Some((stack.layer(link).label(), LinkFigures::from(options)))
             });
             let (link, figures) = link.map_or_else(Default::default, |(name, figures)| (name, Some(figures)));
-            sum.push(NetworkEvidence { layer: record.layer.clone(), link, figures, ..Default::default() });
+            let layer = stack.and_then(|stack| stack.layers().get(record.position));
+            let export = layer.and_then(Layer::network_file_system).map(|nfs| nfs.export);
+            let layer = record.layer.clone();
+            sum.push(NetworkEvidence { layer, link, figures, export, ..Default::default() });
         }
         sum[place].add(record, elapsed_ns);
     }

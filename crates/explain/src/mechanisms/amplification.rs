@@ -1,8 +1,9 @@
 //! What file systems read and write for themselves.
 
-use nestor_correlate::Spent;
+use nestor_stack::{Layer, LayerDefinition};
 
 use super::Mechanism;
+use crate::advice::{Proposal, can_have_raw_disk, has, has_file_system, has_nested_file_systems};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -10,18 +11,21 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static JOURNAL_OF_JOURNAL: Mechanism = Mechanism {
     name: MechanismName::JournalOfJournal,
     summary: "each commit of the guest's journal makes the host's file system commit its own",
+    acts_in: has_nested_file_systems,
     find: find_journal_of_journal,
 };
 
 pub(super) static HOST: Mechanism = Mechanism {
     name: MechanismName::HostAmplification,
     summary: "journal and metadata of a file system below the topmost one",
+    acts_in: has_file_system,
     find: find_host,
 };
 
 pub(super) static GUEST: Mechanism = Mechanism {
     name: MechanismName::GuestAmplification,
     summary: "journal and metadata of the topmost file system",
+    acts_in: has_file_system,
     find: find_guest,
 };
 
@@ -32,16 +36,12 @@ const CLEARLY_MORE: f64 = 1.1;
 /// Commits of the host's journal for each of the guest's from which on one is taken to cause the other.
 const HOST_COMMITS_PER_GUEST_COMMIT: f64 = 0.25;
 
-fn of_part(e: &Evidence, part: Part) -> Spent {
-    e.spent(|cause| Part::of(cause) == part)
-}
-
 fn requests(e: &Evidence, parts: &[Part]) -> f64 {
-    e.per_operation(parts.iter().map(|part| of_part(e, *part).requests as f64).sum())
+    e.per_operation(parts.iter().map(|part| e.spent_on(*part).requests as f64).sum())
 }
 
 fn kibibytes(e: &Evidence, parts: &[Part]) -> f64 {
-    e.per_operation(parts.iter().map(|part| of_part(e, *part).bytes as f64).sum()) / 1024.0
+    e.per_operation(parts.iter().map(|part| e.spent_on(*part).bytes as f64).sum()) / 1024.0
 }
 
 /// Of the flushes for each operation that the medium got more than in the baseline, those that belong to commits of a
@@ -79,7 +79,7 @@ fn claim(case: &Case<'_>, left: &mut Left, parts: &[Part]) -> f64 {
 /// Time of the requests of a part right after a jump from one of others.
 fn way_ns(e: &Evidence, from: &[Part], to: Part) -> f64 {
     let ways = e.blame.transitions.iter();
-    let ways = ways.filter(|t| from.contains(&Part::of(&t.from)) && Part::of(&t.to) == to);
+    let ways = ways.filter(|t| from.contains(&e.part_of(&t.from)) && e.part_of(&t.to) == to);
     ways.map(|t| t.busy_ns as f64).sum()
 }
 
@@ -98,6 +98,13 @@ fn numbers(case: &Case<'_>, parts: &'static [Part], found: &mut Finding) {
             parts.iter().map(|part| e.part_ns(*part)).sum::<f64>() / 1e3
         }),
     ];
+}
+
+const PREALLOCATED: &str = "a preallocated image (alloc=full)";
+const RAW_DISK: &str = "a raw disk";
+
+fn is_of_a_disk(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::FileSystem(_))
 }
 
 const GUEST_PARTS: &[Part] = &[Part::TopJournal, Part::TopMetadata];
@@ -129,11 +136,11 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
     let mut found = finding(MechanismName::JournalOfJournal, &host_layer(case.here), effect, words);
     numbers(case, HOST_PARTS, &mut found);
     found.numbers.insert(0, case.number("requests to the guest's journal", "per operation", guest));
-    found.advice = Some(
-        "a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a \
-         raw disk"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::to(PREALLOCATED, "alloc", "full"),
+        Proposal::general("a host file system that does not commit for an overwrite"),
+        Proposal::in_stacks(RAW_DISK, can_have_raw_disk),
+    ]);
     Some(found)
 }
 
@@ -149,9 +156,11 @@ fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     );
     let mut found = finding(MechanismName::HostAmplification, &host_layer(case.here), effect, words);
     numbers(case, HOST_PARTS, &mut found);
-    found.advice = Some(
-        "a preallocated image (alloc=full), mount options with less journalling, or a raw disk".to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::to(PREALLOCATED, "alloc", "full"),
+        Proposal::general("mount options with less journalling"),
+        Proposal::in_stacks(RAW_DISK, can_have_raw_disk),
+    ]);
     Some(found)
 }
 
@@ -168,9 +177,15 @@ fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = case.here.edges.first().map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::GuestAmplification, &layer, effect, words);
     numbers(case, GUEST_PARTS, &mut found);
-    found.advice = Some(
-        "fewer fsyncs, mount options with less journalling (data=ordered, noatime), or another file system"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("fewer fsyncs"),
+        Proposal::in_stacks("no times of access (mount=noatime)", |stack| {
+            has(stack, |layer| is_of_a_disk(layer) && layer.list("mount").all(|word| word != "noatime"))
+        }),
+        Proposal::in_stacks("a journal of metadata alone (mount=data=ordered)", |stack| {
+            has(stack, |layer| layer.list("mount").any(|word| word == "data=journal"))
+        }),
+        Proposal::general("another file system"),
+    ]);
     Some(found)
 }

@@ -4,6 +4,7 @@ use nestor_stack::MachineName;
 use nestor_text::units;
 
 use super::Mechanism;
+use crate::advice::Proposal;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +12,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::CpuBound,
     summary: "a machine's processors are busy while the medium is idle",
+    acts_in: |_| true,
     find,
 };
 
@@ -38,10 +40,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("busiest processors", "%", |e| busiest(e).map_or(0.0, |(_, busy)| busy * 100.0)),
         case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),
     ];
-    found.advice = Some(
-        "an iothread, more processors, or fewer and larger requests; an emulated processor \
-                         says nothing about a real one"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::of_guest("an iothread (iothread=on)", "iothread", "on"),
+        Proposal::more("more processors (cpus=)", "cpus"),
+        Proposal::general("fewer and larger requests; an emulated processor says nothing about a real one"),
+    ]);
     Some(found)
 }

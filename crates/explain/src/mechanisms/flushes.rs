@@ -1,20 +1,51 @@
 //! Flushes: how many, and what a cache mode really does with them.
 
-use nestor_stack::LayerRole;
+use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::{Export, Layer, LayerRole};
 
 use super::{Mechanism, amplification};
+use crate::advice::{Proposal, has};
 use crate::case::{Case, Left, finding};
-use crate::evidence::{Evidence, Part};
+use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Flushes,
     summary: "flushes of the medium's cache: too many, or fewer than the guest sends",
+    acts_in: |_| true,
     find,
 };
 
 /// Flushes at the medium for each operation from which on they matter.
 const FLUSHES_PER_OPERATION: f64 = 0.02;
+
+/// The cache mode of what serves a disk: QEMU under a guest, or the server of a network disk.
+fn cache_mode(layer: &Layer) -> Option<CacheMode> {
+    let of_guest = || Some(layer.hypervisor()?.block.cache);
+    of_guest().or_else(|| Some(layer.network_disk()?.block.cache))
+}
+
+fn ignores_flushes(layer: &Layer) -> bool {
+    cache_mode(layer).is_some_and(CacheMode::no_flush)
+}
+
+fn writes_through(layer: &Layer) -> bool {
+    cache_mode(layer).is_some_and(|mode| !mode.write_cache())
+}
+
+/// Whether a server answers before what it was sent is durable.
+fn forgets(layer: &Layer) -> bool {
+    layer.network_file_system().is_some_and(|nfs| nfs.export == Export::Async)
+}
+
+/// The layer that keeps flushes from the medium: one whose options say so, or else the one that has the image or the disk.
+fn dropper(e: &Evidence) -> String {
+    let of_stack = e.stack.value().and_then(|stack| {
+        stack.layers().iter().find(|layer| ignores_flushes(layer) || forgets(layer)).map(Layer::label)
+    });
+    let of_edges = || e.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk);
+    of_stack.or_else(|| Some(of_edges()?.layer.clone())).unwrap_or_default()
+}
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let more = case.more(Evidence::flushes_at_medium) - amplification::flushes_of_commits(case);
@@ -32,12 +63,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let effect = of_flushes.iter().map(|part| left.claim(*part, sign(left.part(*part), 0.0))).sum();
     let (top, medium) = (case.here.flushes_at_top(), case.here.flushes_at_medium());
     let words = words(top, medium, dropped);
-    let layer = if medium > 2.0 * top || dropped {
-        case.here.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk)
+    let layer = if dropped {
+        dropper(case.here)
     } else {
-        case.here.edges.first()
+        let is_below = |edge: &&Edge| edge.role.is_image() || edge.role == LayerRole::Disk;
+        let edges = &case.here.edges;
+        let edge = if medium > 2.0 * top { edges.iter().find(is_below) } else { edges.first() };
+        edge.map_or_else(String::new, |edge| edge.layer.clone())
     };
-    let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::Flushes, &layer, effect, words);
     found.numbers = vec![
         case.number("flushes from the guest", "per operation", Evidence::flushes_at_top),
@@ -46,14 +79,30 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.part_ns(Part::Flush) / 1e3
         }),
     ];
-    found.advice = Some(if dropped {
-        "with cache=unsafe, a host failure loses data that the guest has flushed; cache=none and \
-         cache=writeback keep it"
-            .to_owned()
+    found.advice = case.advice(if dropped {
+        const {
+            &[
+                Proposal::in_stacks(
+                    "cache=none or cache=writeback: until then, a host failure loses data that was flushed",
+                    |stack| has(stack, ignores_flushes),
+                ),
+                Proposal::to(
+                    "export=sync: until then, a crash of the server loses data that was flushed",
+                    "export",
+                    Export::Sync.name(),
+                ),
+            ]
+        }
     } else {
-        "cache=none and cache=writeback flush only when the guest asks; cache=writethrough and \
-         cache=directsync flush after every write"
-            .to_owned()
+        const {
+            &[
+                Proposal::in_stacks(
+                    "cache=none or cache=writeback, which flush only when the guest asks",
+                    |stack| has(stack, writes_through),
+                ),
+                Proposal::general("fewer fsyncs"),
+            ]
+        }
     });
     Some(found)
 }

@@ -3,6 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_image};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +12,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Fragmentation,
     summary: "requests that are sequential in the guest are scattered on the medium, because the image file \
               is fragmented",
+    acts_in: has_image,
     find,
 };
 
@@ -18,13 +20,13 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 const SCATTERED_SHARE: f64 = 0.02;
 
 fn scattered(e: &Evidence) -> f64 {
-    let data = e.spent(|cause| Part::of(cause) == Part::Data);
+    let data = e.spent_on(Part::Data);
     data.scattered as f64 / (data.requests as f64).max(1.0)
 }
 
 /// Time of the scattered requests for each operation, ns.
 fn scattered_ns(e: &Evidence) -> f64 {
-    e.per_operation(e.spent(|cause| Part::of(cause) == Part::Data).scattered_busy_ns as f64)
+    e.per_operation(e.spent_on(Part::Data).scattered_busy_ns as f64)
 }
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
@@ -51,7 +53,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("scattered requests", "%", |e| scattered(e) * 100.0),
         case.number("time of scattered requests", "us per operation", |e| scattered_ns(e) / 1e3),
     ];
-    found.advice =
-        Some("allocate the whole image at once (alloc=full or falloc), or copy it to a new file".to_owned());
+    found.advice = case.advice(&[
+        Proposal::to("the whole image allocated at once (alloc=full)", "alloc", "full"),
+        Proposal::to("the same without writing it (alloc=falloc)", "alloc", "falloc"),
+        Proposal::general("a copy of the image in a new file"),
+    ]);
     Some(found)
 }

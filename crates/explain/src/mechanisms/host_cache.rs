@@ -3,6 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
+use crate::advice::Proposal;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -10,6 +11,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::HostCache,
     summary: "the host's page cache answers reads or holds back writes",
+    acts_in: |_| true,
     find,
 };
 
@@ -50,7 +52,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.per_operation(e.lowest().map_or(0.0, Edge::issued))
         }),
     ];
-    found.advice =
-        Some("to measure the medium, use a data set of at least twice all memory, or cache=none".to_owned());
+    found.advice = case.advice(&[
+        Proposal::general("to measure the medium, a data set of at least twice all memory"),
+        Proposal::of_guest("cache=none", "cache", "none"),
+    ]);
     Some(found)
 }

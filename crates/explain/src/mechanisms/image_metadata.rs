@@ -1,6 +1,7 @@
 //! Tables of the image format: lookups that miss, clusters that are allocated.
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_tables};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -8,6 +9,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::ImageMetadata,
     summary: "the image format reads or writes its own tables (qcow2: L2 misses, allocation of clusters)",
+    acts_in: has_tables,
     find,
 };
 
@@ -24,7 +26,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let mut effect = left.claim_all(Part::ImageFormat);
     // Each table read or write also takes the arm away from the data.
-    let own = |e: &Evidence| e.per_operation(e.spent(|c| Part::of(c) == Part::ImageFormat).requests as f64);
+    let own = |e: &Evidence| e.per_operation(e.spent_on(Part::ImageFormat).requests as f64);
     if own(case.here) > TABLES_PER_OPERATION {
         effect += left.claim(Part::Data, left.part(Part::Data).max(0.0));
         // And a request waits for its table before it gets on its way: fewer are under way at once.
@@ -48,9 +50,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.part_ns(Part::ImageFormat) / 1e3
         }),
     ];
-    found.advice = Some(
-        "a larger l2-cache= (bytes needed: size of the disk × 8 / cluster size), a larger cluster=, prealloc=metadata, or raw"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::more("a larger l2-cache= (bytes needed: size of the disk × 8 / cluster size)", "l2-cache"),
+        Proposal::more("a larger cluster=", "cluster"),
+        Proposal::to("prealloc=metadata", "prealloc", "metadata"),
+        Proposal::in_stacks("raw", has_tables),
+    ]);
     Some(found)
 }

@@ -3,6 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
+use crate::advice::{Proposal, has, is_network_file_system};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +12,7 @@ use crate::network::{LinkFigures, NetworkEvidence};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::LinkBound,
     summary: "the link's rate, or the delay of each way there and back, is most of the time",
+    acts_in: |stack| has(stack, |layer| layer.link().is_some()),
     find,
 };
 
@@ -120,14 +122,21 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         }),
         case.number("time of their delays", "% of the time", |e| Cause::Delay.share(e) * 100.0),
     ];
-    let advice = match cause {
-        Cause::Rate => {
-            "a faster link (rate=), or fewer bytes over it: a file system on the side that uses the data"
-        }
-        Cause::Delay => {
-            "a nearer server (delay=), more operations at once, larger calls (rsize=, wsize=), or fewer of them (actimeo=)"
-        }
+    found.advice = match cause {
+        Cause::Rate => case.advice(&[
+            Proposal::more("a faster link (rate=)", "rate"),
+            Proposal::in_stacks(
+                "fewer bytes over it: a file system on the side that uses the data",
+                is_network_file_system,
+            ),
+        ]),
+        Cause::Delay => case.advice(&[
+            Proposal::less("a nearer server (delay=)", "delay"),
+            Proposal::general("more operations at once"),
+            Proposal::more("larger reads (rsize=)", "rsize"),
+            Proposal::more("larger writes (wsize=)", "wsize"),
+            Proposal::more("fewer calls for attributes (actimeo=)", "actimeo"),
+        ]),
     };
-    found.advice = Some(advice.to_owned());
     Some(found)
 }

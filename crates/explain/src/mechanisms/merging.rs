@@ -3,6 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
+use crate::advice::Proposal;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -10,6 +11,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Merging,
     summary: "adjacent requests are merged much less or much more often",
+    acts_in: |_| true,
     find,
 };
 
@@ -20,7 +22,7 @@ const MERGED_SHARE: f64 = 0.20;
 
 /// Mean size of the requests for data at the lowest level: journals and tables have sizes of their own.
 fn size(e: &Evidence) -> f64 {
-    let data = e.spent(|cause| Part::of(cause) == Part::Data);
+    let data = e.spent_on(Part::Data);
     match data.requests {
         0 => e.lowest().map_or(0.0, Edge::mean_bytes),
         requests => data.bytes as f64 / requests as f64,
@@ -74,10 +76,22 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("size of a request at the medium", "KiB", |e| size(e) / 1024.0),
         case.number("requests at the medium", "per operation", requests),
     ];
-    found.advice = Some(if difference < 0.0 {
-        "a scheduler that merges (sched=mq-deadline), or larger requests from the application".to_owned()
+    found.advice = case.advice(if difference < 0.0 {
+        const {
+            &[
+                Proposal::to("merging of neighbours (merges=on)", "merges", "on"),
+                Proposal::to("a scheduler that merges (sched=mq-deadline)", "sched", "mq-deadline"),
+                Proposal::general("larger requests from the application"),
+            ]
+        }
     } else {
-        "merging helps throughput; if it delays single requests, use sched=none".to_owned()
+        const {
+            &[Proposal::to(
+                "sched=none where merging delays single requests; it helps throughput",
+                "sched",
+                "none",
+            )]
+        }
     });
     Some(found)
 }

@@ -3,6 +3,7 @@
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_network_file_system, is_network_file_system};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +12,7 @@ use crate::network::NetworkEvidence;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::MetadataRpc,
     summary: "each operation takes calls to the server for names and attributes (LOOKUP, GETATTR, ACCESS, CREATE …)",
+    acts_in: has_network_file_system,
     find,
 };
 
@@ -61,10 +63,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.over_networks(|network: &NetworkEvidence| network.all().calls) - calls(e)
         }),
     ];
-    found.advice = Some(
-        "attributes that are believed for longer (actimeo=), fewer and larger files, or a file system of the client's own in an image on \
-         the server (loop/raw/nfs, kvm/raw/nfs): its names and attributes are blocks, which the client keeps"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::more("attributes that are believed for longer (actimeo=)", "actimeo"),
+        Proposal::general("fewer and larger files"),
+        Proposal::in_stacks(
+            "a file system of the client's own in an image on the server (loop/raw/nfs, kvm/raw/nfs): its names and attributes are \
+             blocks, which the client keeps",
+            is_network_file_system,
+        ),
+    ]);
     Some(found)
 }

@@ -1,10 +1,12 @@
 //! Blocks that lie across the borders of the blocks below.
 
 use nestor_correlate::LevelKind;
+use nestor_stack::Stack;
 use nestor_text::units;
 
 use super::Mechanism;
 use super::read_modify_write::{READS_PER_WRITE, claim, reads};
+use crate::advice::{Proposal, has};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part, Placed};
 use crate::finding::{Finding, MechanismName};
@@ -12,6 +14,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Misalignment,
     summary: "whole blocks begin within blocks of the layer below, which then reads and writes one more for each request",
+    acts_in: |_| true,
     find,
 };
 
@@ -19,6 +22,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 const MISALIGNED_SHARE: f64 = 0.25;
 /// How many times as many bytes as in the baseline must be moved at the lowest level: runs of one stack differ by some per cent.
 const CLEARLY_MORE: f64 = 1.1;
+
+/// What blocks of file systems are multiples of, and pages are long.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The topmost level of misaligned requests that has another below it, where blocks of the one meet those of the other. The application's own
 /// operations go through a page cache, or straight to what is below.
@@ -29,11 +35,17 @@ fn misaligned(e: &Evidence) -> Option<&Placed> {
 
 /// What is moved at the lowest level for the application's data, for each operation.
 fn data_bytes(e: &Evidence) -> f64 {
-    e.per_operation(e.spent(|cause| Part::of(cause) == Part::Data).bytes as f64)
+    e.per_operation(e.spent_on(Part::Data).bytes as f64)
 }
 
 fn data_requests(e: &Evidence) -> f64 {
-    e.per_operation(e.spent(|cause| Part::of(cause) == Part::Data).requests as f64)
+    e.per_operation(e.spent_on(Part::Data).requests as f64)
+}
+
+fn begins_within_a_block(stack: &Stack) -> bool {
+    has(stack, |layer| {
+        layer.partition().is_some_and(|part| !part.start.bytes().get().is_multiple_of(BLOCK_BYTES))
+    })
 }
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
@@ -62,6 +74,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("reads below caused by writes", "per operation", reads),
         case.number("data moved at the lowest level", "KiB per operation", |e| data_bytes(e) / 1024.0),
     ];
-    found.advice = Some("begin the partition at a multiple of 4 KiB: part:start=1M".to_owned());
+    found.advice = case.advice(&[Proposal::in_stacks(
+        "begin the partition at a multiple of 4 KiB: part:start=1M",
+        begins_within_a_block,
+    )]);
     Some(found)
 }

@@ -20,6 +20,8 @@ mod seeks_to_log;
 mod single_queue;
 mod synchronous_write;
 
+use nestor_stack::Stack;
+
 use crate::case::{Case, Left};
 use crate::finding::{Finding, MechanismName};
 
@@ -29,6 +31,8 @@ pub struct Mechanism {
     pub name: MechanismName,
     /// What it is, in one line.
     pub summary: &'static str,
+    /// Whether a stack has what it needs to act. It is named only where the stack has, or its baseline.
+    pub acts_in: fn(&Stack) -> bool,
     /// Claims its part of the time, if it was at work.
     pub find: fn(&Case<'_>, &mut Left) -> Option<Finding>,
 }

@@ -3,6 +3,7 @@
 use nestor_results::Executor;
 
 use super::Mechanism;
+use crate::advice::Proposal;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -10,6 +11,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::PathLength,
     summary: "an operation takes more or fewer instructions on its way through programs and kernels",
+    acts_in: |_| true,
     find,
 };
 
@@ -53,9 +55,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found
         .numbers
         .push(case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3));
-    found.advice = Some(
-        "fewer and larger requests, or fewer layers; on a faster processor the same instructions take less time"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("fewer and larger requests"),
+        Proposal::in_stacks("fewer layers", |stack| stack.layers().len() > 1),
+        Proposal::general("a faster processor, on which the same instructions take less time"),
+    ]);
     Some(found)
 }

@@ -1,6 +1,7 @@
 //! The host reads ahead of the guest.
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_cache_below};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -8,6 +9,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::HostReadAhead,
     summary: "read-ahead of the host turns many reads of the guest into few",
+    acts_in: has_cache_below,
     find,
 };
 
@@ -54,9 +56,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("reads above per read below", "", gathered),
         case.number("size of a read at the medium", "KiB", |e| size(e.lowest())),
     ];
-    found.advice = Some(
-        "readahead= on the host's device sets how far it reads; cache=none turns it off for the image"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::more("readahead= of the host's device, which sets how far it reads", "readahead"),
+        Proposal::of_guest("cache=none, which turns it off for the image", "cache", "none"),
+    ]);
     Some(found)
 }

@@ -1,6 +1,7 @@
 //! Writes of parts: of blocks in a cache, or of rows of an array with parity. The rest, or what the parity was made of, has to be read first.
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_parity};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{ArrayEvidence, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -8,6 +9,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::ReadModifyWrite,
     summary: "writes that cover a block, or a row of an array with parity, only in part cause reads of the rest",
+    acts_in: |_| true,
     find,
 };
 
@@ -84,11 +86,10 @@ fn found_in_cache(case: &Case<'_>, effect: f64) -> Finding {
         case.number("time of those reads", "us per operation", |e| e.part_ns(Part::DataReadForWrite) / 1e3),
         case.number("size of a write", "bytes", |e| e.writes.bytes / e.writes.count.max(1.0)),
     ];
-    found.advice = Some(
-        "write whole, aligned blocks of the host's file system, or bypass its cache (cache=none passes \
-         sectors through)"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("whole, aligned blocks of the host's file system"),
+        Proposal::of_guest("a way past its cache (cache=none passes sectors through)", "cache", "none"),
+    ]);
     found
 }
 
@@ -111,10 +112,10 @@ fn found_in_array(case: &Case<'_>, effect: f64) -> Finding {
         case.number("of the time of its requests, for these reads", "%", |e| reading_share(e) * 100.0),
         case.number("size of a write to the array", "KiB", size),
     ];
-    found.advice = Some(
-        "larger writes, best of whole rows (the chunk times the disks with data), a larger wsize= over NFS, or an array without parity \
-         (raid0)"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("larger writes, best of whole rows (the chunk times the disks with data)"),
+        Proposal::more("a larger wsize= over NFS", "wsize"),
+        Proposal::in_stacks("an array without parity (raid0)", has_parity),
+    ]);
     found
 }

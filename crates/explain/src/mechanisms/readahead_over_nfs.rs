@@ -3,6 +3,7 @@
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_network_file_system, is_buffered};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +12,7 @@ use crate::network::NetworkEvidence;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::ReadaheadOverNfs,
     summary: "the client, or a guest, reads ahead over the network what the application does not ask for",
+    acts_in: has_network_file_system,
     find,
 };
 
@@ -52,10 +54,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("READ calls", "per operation", |e| e.over_networks(reads)),
         case.number("time of what was not asked for", "us per operation", |e| in_vain_ns(e) / 1e3),
     ];
-    found.advice = Some(
-        "no read-ahead for random reads: cache=none for a guest, O_DIRECT or POSIX_FADV_RANDOM for an application, readahead= on a \
-         guest's device; or smaller calls (rsize=)"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::of_guest("cache=none for a guest", "cache", "none"),
+        Proposal::of_load(
+            "O_DIRECT or POSIX_FADV_RANDOM for an application that reads at random",
+            is_buffered,
+        ),
+        Proposal::less("a smaller readahead= of a guest's device", "readahead"),
+        Proposal::less("smaller calls (rsize=)", "rsize"),
+    ]);
     Some(found)
 }

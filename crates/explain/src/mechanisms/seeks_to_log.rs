@@ -1,6 +1,7 @@
 //! The way between data and log.
 
 use super::Mechanism;
+use crate::advice::{Proposal, has_arm, has_file_system};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -8,6 +9,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::SeeksToLog,
     summary: "the arm travels far between data and a journal",
+    acts_in: |stack| has_arm(stack) && has_file_system(stack),
     find,
 };
 
@@ -28,7 +30,7 @@ struct Ways {
 fn ways(e: &Evidence) -> Ways {
     let mut ways = Ways::default();
     for transition in &e.blame.transitions {
-        let ends = [Part::of(&transition.from), Part::of(&transition.to)];
+        let ends = [e.part_of(&transition.from), e.part_of(&transition.to)];
         let journal = ends.iter().any(|part| matches!(part, Part::TopJournal | Part::HostJournal));
         if journal && ends.contains(&Part::Data) {
             ways.jumps += transition.jumps as f64;
@@ -73,8 +75,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("length of such a seek", "MiB", |e| distance(e) / (1 << 20) as f64),
         case.number("time after such a seek", "us", |e| time_of_one(&ways(e)) / 1e3),
     ];
-    found.advice = Some(
-        "put the log closer to the data (a smaller disk or partition), or on a device of its own".to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("the log closer to the data (a smaller disk or partition)"),
+        Proposal::general("the log on a device of its own"),
+    ]);
     Some(found)
 }

@@ -1,6 +1,9 @@
 //! Only few requests may be under way at once.
 
+use nestor_stack::Stack;
+
 use super::Mechanism;
+use crate::advice::{Proposal, has};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -8,6 +11,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::SingleQueue,
     summary: "a device model or queue lets only one request through at a time",
+    acts_in: |_| true,
     find,
 };
 
@@ -24,6 +28,13 @@ fn narrow(e: &Evidence) -> Option<&Edge> {
     e.edges.iter().find(|edge| {
         edge.issued() > 0.0 && (OCCUPIED..=NARROW).contains(&edge.depth()) && edge.waited_ns > edge.served_ns
     })
+}
+
+/// Device models with a queue for each processor, or one of more than a hundred requests.
+const DEEP: [&str; 3] = ["virtio-blk", "virtio-scsi", "nvme"];
+
+fn has_other_device(stack: &Stack) -> bool {
+    has(stack, |layer| layer.hypervisor().is_some_and(|options| !DEEP.contains(&options.device.name)))
 }
 
 fn depth(e: &Evidence) -> f64 {
@@ -55,13 +66,15 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         }),
     ];
     let is_of_guest = below.machine != edge.machine;
-    found.advice = Some(
-        if is_of_guest {
-            "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme instead of ide"
-        } else {
-            "a disk or a controller that takes more requests at once"
+    found.advice = case.advice(if is_of_guest {
+        const {
+            &[Proposal::in_stacks(
+                "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme",
+                has_other_device,
+            )]
         }
-        .to_owned(),
-    );
+    } else {
+        const { &[Proposal::general("a disk or a controller that takes more requests at once")] }
+    });
     Some(found)
 }

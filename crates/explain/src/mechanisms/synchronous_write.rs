@@ -1,8 +1,10 @@
 //! Writes that have to be durable at the server before the client goes on.
 
+use nestor_stack::{Export, Layer, Stack};
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
+use crate::advice::{Proposal, has, is_network_file_system};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -11,6 +13,7 @@ use crate::network::NetworkEvidence;
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::SynchronousWrite,
     summary: "each write over the network, or each flush of a guest, waits until the server has made it durable (COMMIT, stable WRITE)",
+    acts_in,
     find,
 };
 
@@ -27,6 +30,16 @@ const PARTS: [Part; 7] = [
     Part::Idle,
     Part::Data,
 ];
+
+/// A server that answers at once makes nobody wait until anything is durable.
+fn acts_in(stack: &Stack) -> bool {
+    has(stack, |layer| layer.network_file_system().is_some_and(|nfs| nfs.export == Export::Sync))
+}
+
+/// Whether writes of a guest do not stay in the page cache of the machine around it.
+fn passes_writes_on(layer: &Layer) -> bool {
+    layer.hypervisor().is_some_and(|o| o.block.cache.direct() || !o.block.cache.write_cache())
+}
 
 fn durable(e: &Evidence) -> f64 {
     e.over_networks(NetworkEvidence::synchronous_requests)
@@ -60,10 +73,18 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("time of these calls", "us per operation", |e| waited_ns(e) / 1e3),
         case.number("flushes at the medium", "per operation", Evidence::flushes_at_medium),
     ];
-    found.advice = Some(
-        "fewer fsyncs, no sync on the mount, cache=writeback for a guest whose image is on the server, or a medium with a cache that \
-         outlasts a power cut; with export=async, a crash of the server loses what it has acknowledged"
-            .to_owned(),
-    );
+    found.advice = case.advice(&[
+        Proposal::general("fewer fsyncs"),
+        Proposal::to("no sync on the mount (sync=off)", "sync", "off"),
+        Proposal::in_stacks("cache=writeback for a guest whose image is on the server", |stack| {
+            !is_network_file_system(stack) && has(stack, passes_writes_on)
+        }),
+        Proposal::general("a medium with a cache that outlasts a power cut"),
+        Proposal::to(
+            "export=async, with which a crash of the server loses what it has acknowledged",
+            "export",
+            Export::Async.name(),
+        ),
+    ]);
     Some(found)
 }
