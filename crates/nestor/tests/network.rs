@@ -33,7 +33,29 @@ fn nfs_over_a_modelled_link_repeats_and_both_ends_count_the_same_calls() {
     // Headers of Ethernet, IP and TCP with time stamps are 66 bytes a frame. A frame may be under way at either moment of counting.
     let expected = call_bytes + 66 * frames;
     assert!(bytes.abs_diff(expected) * 100 <= expected, "{expected}: {network}");
+    assert_calls_are_joined(&view[0]["trace"]["joins"]);
     sandbox.assert_nothing_left();
+}
+
+/// The calls that carry what the application writes are levels of its path, though no image lies on the network file system.
+fn assert_calls_are_joined(joins: &Value) {
+    let joins = joins.as_array().expect("levels");
+    let kinds: Vec<&str> = joins.iter().filter_map(|join| join["kind"].as_str()).collect();
+    assert_eq!(kinds, ["application", "client calls", "host calls", "host block", "medium"]);
+    let of_server = &joins[2];
+    assert!(of_server["requests"].as_u64() > Some(0), "{of_server}");
+    let of_client =
+        of_server["origins"].as_array().expect("origins").iter().find(|row| row["origin"] == "parent");
+    assert_eq!(
+        of_client.map(|row| &row["requests"]),
+        Some(&of_server["requests"]),
+        "each comes from the client"
+    );
+    for join in &joins[1..] {
+        let share = join["unmatched_share"].as_f64().unwrap_or_else(|| panic!("a share: {join}"));
+        let origins = join["origins"].as_array().expect("origins");
+        assert!(share <= 0.01 && origins.iter().all(|row| row["origin"] != "unknown"), "{join}");
+    }
 }
 
 #[test]
