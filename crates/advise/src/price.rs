@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use nestor_stack::Export;
 use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::{Export, Layer, LayerDefinition};
 use serde::{Deserialize, Serialize};
 
 use nestor_results::{WrittenStack, WrittenWorkload};
@@ -39,6 +39,8 @@ pub struct Promise {
     network: Option<(Export, bool)>,
     /// How a server opens what it serves as a network disk.
     network_disk: Option<CacheMode>,
+    /// Loop devices through a page cache, each of which has to pass flushes on.
+    loops: usize,
     /// Whether the application uses the server itself, and not a disk of its virtual machine.
     is_beside: bool,
 }
@@ -54,9 +56,15 @@ impl Promise {
                 .find_map(|layer| layer.network_file_system())
                 .map(|nfs| (nfs.export, nfs.sync)),
             network_disk: layers.iter().find_map(|layer| layer.network_disk()).map(|disk| disk.block.cache),
+            loops: layers.iter().filter(|layer| has_cache(layer)).count(),
             is_beside: stack.value().is_some_and(|stack| stack.is_beside()),
         }
     }
+}
+
+/// Whether a layer is a loop device that goes through the page cache of its machine.
+pub(crate) fn has_cache(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::Loop) && !layer.is_on("direct-io")
 }
 
 /// Who flushes, in a [`FlushTrace`].

@@ -6,6 +6,11 @@
 //! sends it again to a server that was started anew (RFC 1813, section 3.3.7, on the write verifier). A server with `async` answers before
 //! (`exports(5)`).
 //!
+//! What a call has made, renamed or removed, a server stores before it answers (RFC 1813, section 4.8). Linux's server asks its file system for
+//! that (`commit_metadata` in fs/nfsd/vfs.c), which without a journal writes inodes alone, without the names in directories, and flushes
+//! nothing (`ext4_nfs_commit_metadata` in fs/ext4/super.c, which is also Debian's ext2). Below a loop device, what is not flushed goes no
+//! further than the page cache of the server (`lo_rw_aio` and `lo_req_flush` in drivers/block/loop.c), and becomes as old there once more.
+//!
 //! A network disk is a disk: what was not flushed may be lost with the server, and the client's device fails with it, so that what the client
 //! has in memory has no place to go any more (`nbd_xmit_timeout` in drivers/block/nbd.c ends its requests with errors). A server whose disk
 //! is open with `unsafe` ignores flushes.
@@ -16,7 +21,7 @@ use nestor_stack::{Export, Layer, LayerDefinition, NfsOptions, Recovery, Stack};
 use nestor_text::units::listed;
 use serde::{Deserialize, Serialize};
 
-use crate::price::{FlushTrace, Reach, Seen};
+use crate::price::{FlushTrace, Reach, Seen, has_cache};
 
 /// Seconds after which the kernel begins to write data out, `dirty_expire_interval` in mm/page-writeback.c, and those between two looks
 /// for such data, `dirty_writeback_interval`; what takes long to write is older.
@@ -54,6 +59,9 @@ impl Failure {
 pub enum Lost {
     /// Nothing.
     Nothing,
+    /// Files that were made, renamed or removed and not synced, although the server has said that they are stored; no contents of files that
+    /// were synced.
+    Names,
     /// What was not synced, of files that were not closed either: a client of NFS writes a file out when it is closed.
     OpenFiles,
     /// What was not synced, of all files.
@@ -107,6 +115,8 @@ struct Parts<'a> {
     at_client: Vec<&'a Layer>,
     /// File systems at the server, also in images there.
     at_server: Vec<&'a Layer>,
+    /// The server's layers, the one that it exports first.
+    server: &'a [Layer],
 }
 
 /// What is used over the link.
@@ -143,6 +153,7 @@ impl<'a> Parts<'a> {
             cache: disk.and_then(Layer::hypervisor).map(|options| options.block.cache),
             at_client: file_systems(client),
             at_server: file_systems(server),
+            server: server.get(1..).unwrap_or_default(),
         })
     }
 
@@ -150,12 +161,24 @@ impl<'a> Parts<'a> {
         let (lost, basis) = match failure {
             Failure::ClientPowerCut => (self.lost_with_client(), Basis::Options),
             Failure::ServerCrash => (self.lost_with_server(), Basis::Options),
-            Failure::ServerPowerCut => with_disk(self.lost_with_server(), seen),
+            Failure::ServerPowerCut => with_disk(self.lost_with_server().max(self.lost_below_server()), seen),
         };
         let (check, damaged) = self.to_mend(failure, lost, basis);
-        let oldest_s = (lost != Lost::Nothing).then_some(OLDEST_S);
-        let words =
+        let oldest_s = (lost != Lost::Nothing).then(|| match lost {
+            Lost::Names => OLDEST_S * (1 + self.loops_with_cache()),
+            _ => OLDEST_S,
+        });
+        let mut words =
             words(self.stack, lost, oldest_s, (&check, &damaged), seen.filter(|_| basis != Basis::Options));
+        if lost == Lost::Names && self.loops_with_cache() > 0 {
+            words.push_str("; what is not flushed stays in the page cache of the file below the loop device");
+        }
+        if let (Over::Disk(disk), Failure::ServerCrash | Failure::ServerPowerCut) = (self.over, failure) {
+            words.push_str(
+                "; the disk fails with its server, and what the client has in memory has no place to go; ",
+            );
+            words.push_str(of_server(disk.block.cache));
+        }
         FailureLoss { failure, lost, oldest_s, check, damaged, basis, words }
     }
 
@@ -174,11 +197,30 @@ impl<'a> Parts<'a> {
     fn lost_with_server(&self) -> Lost {
         match self.over {
             Over::Directory(nfs) if nfs.export == Export::Async => Lost::Synced,
+            Over::Directory(_) if self.forgets_names() => Lost::Names,
             Over::Directory(_) => Lost::Nothing,
             Over::Disk(disk) if disk.block.cache.no_flush() => Lost::Synced,
             Over::Disk(_) if self.cache.is_some_and(CacheMode::no_flush) => Lost::Synced,
             Over::Disk(_) => Lost::Unsynced,
         }
+    }
+
+    /// Whether the client makes files in a file system of which the server stores no names before it answers. Of a guest's disk in a file there,
+    /// nothing is made while the guest runs.
+    fn forgets_names(&self) -> bool {
+        let exported = self.server.first().and_then(recovery);
+        self.cache.is_none() && exported == Some(Recovery::Check)
+    }
+
+    /// Loop devices at the server that go through its page cache.
+    fn loops_with_cache(&self) -> u32 {
+        self.server.iter().filter(|layer| has_cache(layer)).count() as u32
+    }
+
+    /// What is in memory of the machine around a server that is a virtual machine itself, and ignores its flushes.
+    fn lost_below_server(&self) -> Lost {
+        let mut modes = self.server.iter().filter_map(|layer| Some(layer.hypervisor()?.block.cache));
+        if modes.any(CacheMode::no_flush) { Lost::Synced } else { Lost::Nothing }
     }
 
     /// The file systems that have to be checked after a failure, and those that it damages. A server that forgets what it has acknowledged
@@ -221,6 +263,21 @@ fn recovery(layer: &Layer) -> Option<Recovery> {
     }
 }
 
+/// What the server of a network disk does with writes and flushes (`qemu-nbd(8)`, `--cache`; `nbd_do_cmd_rw` and `nbd_co_receive_request` in
+/// QEMU's nbd/server.c pass the client's flushes on).
+const fn of_server(mode: CacheMode) -> &'static str {
+    match mode {
+        CacheMode::None => "its qemu-nbd bypasses the page cache, and passes flushes on to the disk",
+        CacheMode::Writeback => {
+            "its qemu-nbd keeps writes in the page cache until the client flushes, and then flushes the disk"
+        }
+        CacheMode::Writethrough | CacheMode::Directsync => {
+            "its qemu-nbd flushes the disk after each write, so that what the client has sent is not lost"
+        }
+        CacheMode::Unsafe => "its qemu-nbd ignores flushes",
+    }
+}
+
 fn texts(layers: &[&Layer]) -> Vec<String> {
     layers.iter().map(ToString::to_string).collect()
 }
@@ -234,6 +291,9 @@ fn words(
 ) -> String {
     let mut words = match lost {
         Lost::Nothing => "nothing that was acknowledged",
+        Lost::Names => {
+            "what was made, renamed or removed and not synced, although the server acknowledged it"
+        }
         Lost::OpenFiles => "what was not synced, of files that are still open",
         Lost::Unsynced => "what was not synced",
         Lost::PerhapsSynced => "perhaps some of what was synced",
@@ -256,149 +316,4 @@ fn words(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::price::Flusher;
-
-    const NFS: &str = "nfs:vers=3/link/xfs/hdd";
-    const VM_NFS: &str = "ext4/kvm/raw/nfs:vers=3/link/xfs/hdd";
-    const GUEST_NFS: &str = "nfs:vers=3/kvm/link/ext2/loop/raw/xfs/hdd";
-
-    fn of(stack: &str, seen: Option<&FlushTrace>) -> [FailureLoss; 3] {
-        losses(&Stack::parse(stack).unwrap(), seen).try_into().unwrap()
-    }
-
-    fn lost(stack: &str) -> [Lost; 3] {
-        of(stack, None).map(|loss| loss.lost)
-    }
-
-    fn trace(commits: u64, flushes: u64) -> FlushTrace {
-        FlushTrace {
-            run: 4,
-            stack: NFS.into(),
-            workload: "fio:rand-write".into(),
-            flusher: Flusher::Client,
-            guest_asked: commits,
-            guest_sent: commits,
-            guest_writes: 512,
-            guest_write_bytes: 0,
-            medium: "hdd".to_owned(),
-            medium_flushes: flushes,
-            medium_write_bytes: 0,
-        }
-    }
-
-    #[test]
-    fn without_a_network_there_is_no_server_to_fail() {
-        assert_eq!(losses(&Stack::parse("ext4/kvm/raw/xfs/hdd").unwrap(), None), Vec::new());
-    }
-
-    #[test]
-    fn a_server_that_answers_at_once_forgets_what_it_acknowledged() {
-        use Lost::{Nothing, OpenFiles, Synced, Unsynced};
-        assert_eq!(lost(NFS), [OpenFiles, Nothing, Nothing]);
-        assert_eq!(lost("nfs:export=async/link/xfs/hdd"), [OpenFiles, Synced, Synced]);
-        assert_eq!(lost(VM_NFS), [Unsynced, Nothing, Nothing]);
-        assert_eq!(lost("ext4/kvm/raw/nfs:export=async/link/xfs/hdd"), [Unsynced, Synced, Synced]);
-        assert_eq!(lost(GUEST_NFS), [OpenFiles, Nothing, Nothing]);
-    }
-
-    #[test]
-    fn a_mount_with_sync_loses_nothing_with_the_client() {
-        assert_eq!(lost("nfs:sync/link/xfs/hdd"), [Lost::Nothing; 3]);
-        // The guest's page cache is above the mount of its image.
-        assert_eq!(lost("ext4/kvm/raw/nfs:sync/link/xfs/hdd")[0], Lost::Unsynced);
-        assert_eq!(lost("nfs:sync/kvm/link/xfs/hdd")[0], Lost::Nothing);
-    }
-
-    #[test]
-    fn a_disk_without_flushes_loses_what_was_synced_with_the_client_only() {
-        let [client, crash, power] = of("ext4/kvm:cache=unsafe/raw/nfs/link/xfs/hdd", None);
-        assert_eq!([client.lost, crash.lost, power.lost], [Lost::Synced, Lost::Nothing, Lost::Nothing]);
-        assert_eq!(client.damaged, ["ext4"]);
-        assert_eq!(lost("ext4/kvm:cache=writeback/raw/nfs/link/xfs/hdd")[0], Lost::Unsynced);
-    }
-
-    #[test]
-    fn what_has_no_journal_is_checked_where_its_machine_failed() {
-        let check = |stack| of(stack, None).map(|loss| loss.check.join(" "));
-        assert_eq!(check("ext2/kvm/raw/nfs/link/xfs/hdd"), ["ext2", "", ""]);
-        assert_eq!(check(GUEST_NFS), ["", "ext2", "ext2"]);
-        assert_eq!(check("nfs/link/ext4:journal=none/hdd"), ["", "ext4:journal=none", "ext4:journal=none"]);
-        assert_eq!(check(VM_NFS), ["", "", ""]);
-    }
-
-    #[test]
-    fn a_journal_does_not_save_a_guest_whose_disk_forgets() {
-        let [client, crash, _] = of("ext2/kvm/raw/nfs:export=async/link/ext2/hdd", None);
-        assert_eq!((client.check, client.damaged), (vec!["ext2".to_owned()], Vec::new()));
-        assert_eq!(crash.damaged, ["ext2"]);
-        let [_, crash, _] = of("nfs:export=async/kvm/link/ext4/loop/raw/xfs/hdd", None);
-        // The image's file system is the server's own: its journal and its data are lost together.
-        assert_eq!((crash.check, crash.damaged), (Vec::new(), Vec::new()));
-    }
-
-    #[test]
-    fn flushes_that_were_counted_decide_over_the_disk() {
-        let power = |stack, commits, flushes| {
-            let [.., power] = of(stack, Some(&trace(commits, flushes)));
-            (power.lost, power.basis)
-        };
-        let seen = Basis::Seen { run: 4 };
-        assert_eq!(power(NFS, 64, 66), (Lost::Nothing, seen));
-        assert_eq!(power(NFS, 64, 30), (Lost::PerhapsSynced, seen));
-        assert_eq!(power(NFS, 64, 0), (Lost::Synced, seen));
-        assert_eq!(power(NFS, 2, 0), (Lost::Nothing, Basis::Options));
-        // Each WRITE was stored before it was answered, so no COMMIT was needed.
-        assert_eq!(power(NFS, 0, 1024), (Lost::Nothing, seen));
-        assert_eq!(power(NFS, 0, 0), (Lost::Nothing, Basis::Options));
-        // Flushes of a server that does not wait for them prove nothing.
-        assert_eq!(power("nfs:export=async/link/xfs/hdd", 64, 66), (Lost::Synced, Basis::Options));
-        assert_eq!(of(NFS, Some(&trace(64, 0)))[2].damaged, ["xfs"]);
-        // A crash of the kernel leaves the disk's cache as it is.
-        assert_eq!(of(NFS, Some(&trace(64, 0)))[1].lost, Lost::Nothing);
-    }
-
-    #[test]
-    fn a_price_is_a_sentence() {
-        let words = |stack, seen: Option<&FlushTrace>| of(stack, seen).map(|loss| loss.words).join("\n");
-        insta::assert_snapshot!(words(NFS, Some(&trace(64, 66))), @"
-        what was not synced, of files that are still open, up to about 35 s old
-        nothing that was acknowledged
-        nothing that was acknowledged (seen: 66 flushes at the disk for 512 WRITEs and 64 COMMITs of the client)
-        ");
-        insta::assert_snapshot!(words("ext2/kvm/raw/nfs:export=async/link/xfs/hdd", None), @"
-        what was not synced, up to about 35 s old; ext2 has no journal and has to be checked
-        also what was synced, up to about 35 s old; ext2 may be damaged, journal or not
-        also what was synced, up to about 35 s old; ext2 may be damaged, journal or not
-        ");
-    }
-
-    #[test]
-    fn a_network_disk_loses_what_was_not_flushed_with_either_machine() {
-        use Lost::{Nothing, PerhapsSynced, Synced, Unsynced};
-        assert_eq!(lost("ext4/kvm/nbd/link/raw/xfs/hdd"), [Unsynced; 3]);
-        assert_eq!(
-            lost("ext4/nbd:cache=writethrough/link/hdd"),
-            [Unsynced; 3],
-            "what the client has not sent"
-        );
-        assert_eq!(lost("ext4/nbd:cache=unsafe/link/hdd"), [Unsynced, Synced, Synced]);
-        assert_eq!(lost("ext4/kvm:cache=unsafe/nbd/link/hdd"), [Synced; 3]);
-        assert_eq!(lost("ext4/nbd/kvm/link/hdd"), [Unsynced; 3]);
-        let stack = "ext4/nbd/link/hdd";
-        let power = |flushes| of(stack, Some(&trace(64, flushes))).map(|loss| loss.lost);
-        assert_eq!(power(64), [Unsynced; 3], "flushes do not bring back what was not synced");
-        assert_eq!(power(30), [Unsynced, Unsynced, PerhapsSynced]);
-        assert_ne!(power(0)[2], Nothing);
-    }
-
-    #[test]
-    fn both_ends_of_a_network_disk_are_checked_after_the_server_failed() {
-        let [client, crash, _] = of("ext2/nbd/link/qcow2/ext2/hdd", None);
-        assert_eq!((client.check, crash.check), (vec!["ext2".to_owned()], vec!["ext2".to_owned(); 2]));
-        let [_, crash, _] = of("ext4/nbd:cache=unsafe/link/raw/xfs/hdd", None);
-        assert_eq!(crash.damaged, ["ext4"]);
-        insta::assert_snapshot!(crash.words, @"also what was synced, up to about 35 s old; ext4 may be damaged, journal or not");
-    }
-}
+mod tests;
