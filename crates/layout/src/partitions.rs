@@ -42,6 +42,24 @@ struct Table {
     own: Vec<Range<u64>>,
 }
 
+impl Table {
+    /// Where the table itself is, in order; what lies over a partition, or over what comes before, is wrong.
+    fn own_apart(&self) -> impl Iterator<Item = Range<u64>> {
+        let is_apart = |own: &&Range<u64>| {
+            self.partitions.iter().all(|range| own.end <= range.start || range.end <= own.start)
+        };
+        let mut own: Vec<Range<u64>> = self.own.iter().filter(is_apart).cloned().collect();
+        own.sort_unstable_by_key(|range| range.start);
+        let mut end = 0;
+        own.retain(|range| {
+            let is_after = range.start >= end;
+            end = end.max(range.end);
+            is_after
+        });
+        own.into_iter()
+    }
+}
+
 /// The layouts of the file systems in the partitions of a device as one; `None` without a table, or with one in whose partitions there is no
 /// file system that is known.
 ///
@@ -123,11 +141,7 @@ fn layout(device: &dyn ReadAt, table: &Table) -> Result<Layout, LayoutError> {
     }
     whole.file_system = names.join(", ");
     whole.extents.extend(unknown.into_iter().filter_map(|range| of_class(&range, Class::Unknown)));
-    let is_free = |own: &&Range<u64>| {
-        table.partitions.iter().all(|range| own.end <= range.start || range.end <= own.start)
-    };
-    let own = table.own.iter().filter(is_free);
-    whole.extents.extend(own.filter_map(|range| of_class(range, Class::OtherMetadata)));
+    whole.extents.extend(table.own_apart().filter_map(|range| of_class(&range, Class::OtherMetadata)));
     whole.extents.sort_unstable_by_key(|extent| extent.start);
     whole.total_bytes = table.partitions.last().map_or(0, |range| range.end);
     let end = whole.extents.last().map_or(0, Extent::end);
