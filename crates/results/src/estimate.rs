@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nestor_stack::Layer;
+use nestor_stack::{Layer, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::CellKey;
@@ -13,6 +13,9 @@ use crate::{WrittenStack, WrittenWorkload};
 /// What a cell takes besides its measurement where nothing is known yet: the median of a guest with a nested file system on an
 /// emulated host of two cores without KVM, the slowest known place.
 const UNKNOWN_OVERHEAD_S: f64 = 15.0;
+/// The same where a machine is beside another, or a guest in it: two or three are emulated at once. Measured: 29 min in the 44 cells of
+/// `docs/results/virtual-nas`.
+const UNKNOWN_OVERHEAD_BESIDE_S: f64 = 40.0;
 /// The same of a load that has no end of its own.
 const UNKNOWN_LOAD_S: f64 = 30.0;
 /// A run with its histograms in the file of results; measured: 40 to 150 KB.
@@ -138,7 +141,7 @@ impl Estimator {
         let median = |known: &HashMap<Key, Vec<f64>>, keys: &[Key]| {
             keys.iter().find_map(|key| nestor_statistics::median(known.get(key)?))
         };
-        let overhead_s = median(&self.overheads_s, &keys).unwrap_or(UNKNOWN_OVERHEAD_S);
+        let overhead_s = median(&self.overheads_s, &keys).unwrap_or_else(|| unknown_overhead_s(stack));
         // How long another workload ran says nothing of this one; its own limit does, at the pace of the machine's clock.
         let limit_s = || Some(time_limit_s(workload)? * median(&self.paces, &keys).unwrap_or(1.0));
         let load_s = median(&self.loads_s, &keys[..2])
@@ -206,6 +209,12 @@ impl Study {
     }
 }
 
+/// What a cell takes besides its measurement where nothing is known.
+fn unknown_overhead_s(stack: &WrittenStack) -> f64 {
+    let is_beside = |stack: &Stack| stack.layers().iter().any(|layer| layer.link().is_some());
+    if stack.value().is_some_and(is_beside) { UNKNOWN_OVERHEAD_BESIDE_S } else { UNKNOWN_OVERHEAD_S }
+}
+
 /// What a cell's time is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
@@ -213,7 +222,7 @@ enum Key {
     Exact(WrittenStack, WrittenWorkload),
     /// The same layers, whatever their options, under the same kind of workload.
     Layers(Layers, LoadKind),
-    /// The same layers below the guest and its virtual machine, under the same kind of workload.
+    /// The same layers below the virtual machine, whatever is in it, under the same kind of workload; without one, all layers.
     Host(Vec<&'static str>, LoadKind),
     /// The same kind of workload.
     Workload(LoadKind),
@@ -243,9 +252,12 @@ fn keys(stack: &WrittenStack, workload: &WrittenWorkload) -> [Key; 5] {
     };
     let (layers, host) = match stack.value() {
         Some(stack) => {
-            let names: Vec<&'static str> = stack.layers().iter().map(Layer::name).collect();
-            let host = names.iter().skip(2).copied().collect();
-            (Layers::Known(names), host)
+            let names = |layers: &[Layer]| -> Vec<&'static str> { layers.iter().map(Layer::name).collect() };
+            let anatomy = stack.anatomy();
+            let has_host = anatomy.virtual_machine.is_some();
+            let mut host = names(if has_host { anatomy.below } else { anatomy.above });
+            host.push(anatomy.medium.name());
+            (Layers::Known(names(stack.layers())), host)
         }
         None => (Layers::Unknown(stack.clone()), Vec::new()),
     };

@@ -56,6 +56,24 @@ fn the_nearest_that_is_known_is_taken() {
 }
 
 #[test]
+fn a_machine_beside_another_takes_longer_to_make() {
+    let nothing = Estimator::of(&[]);
+    assert_eq!(cell_s(&nothing, "nfs/link/xfs/hdd", LIMITED), (60.0, 20.0));
+    assert_eq!(cell_s(&nothing, "ext4/kvm/raw/nfs/link/xfs/hdd", LIMITED), (60.0, 20.0));
+}
+
+#[test]
+fn a_host_is_what_is_below_the_virtual_machine_whatever_is_in_it() {
+    let (native, on_nfs) = ("nfs/link/xfs/hdd", "ext2/kvm/raw/nfs/link/xfs/hdd");
+    let estimator = Estimator::of(&[past(native, LIMITED, 30.0, 10.0), past(on_nfs, LIMITED, 90.0, 10.0)]);
+    // A partition in the guest does not change its host.
+    assert_eq!(cell_s(&estimator, "ext2/part:start=63s/kvm/raw/nfs/link/xfs/hdd", UNLIMITED), (90.0, 10.0));
+    // Of the server's own disk nothing is known: both are as near as any.
+    assert_eq!(cell_s(&estimator, "xfs/hdd", UNLIMITED), (60.0, 10.0));
+    assert_eq!(cell_s(&estimator, "nfs:sync/link:rate=10mbit/xfs/hdd", UNLIMITED), (30.0, 10.0));
+}
+
+#[test]
 fn in_virtual_time_a_load_takes_as_long_as_its_machine_is_slow() {
     // 20 virtual seconds took 60 real ones, and 30 s went by besides.
     let slow = PastCell { load_s: 60.0, ..past(NESTED, LIMITED, 90.0, 20.0) };
