@@ -85,3 +85,26 @@ fn a_network_disk_repeats_and_its_requests_are_joined_with_those_of_the_server()
     }
     sandbox.assert_nothing_left();
 }
+
+#[test]
+#[ignore = "builds two stacks on two machines, about 4 minutes; part of `make test-long`"]
+fn a_server_judges_what_requests_of_a_guest_are_for_in_a_partition_too() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    for partition in ["", "part:start=63s/"] {
+        let sandbox = Sandbox::new();
+        let stack = format!("ext2/{partition}kvm:memory=512M/raw:size=1G/nfs:vers=3/link:memory=1G/xfs/hdd");
+        let traces = sandbox.text("traces");
+        let load = "wml:mailserver:scale=0.05:runtime=4s";
+        sandbox.nestor(["run", &stack, load, "-n", "1", "--trace-to", &traces]).assert().success();
+        let output = sandbox.nestor(["trace", "classify", &traces, "--json"]).assert().success();
+        let judged: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+        let number = |name: &str| judged[name].as_f64().unwrap_or_else(|| panic!("{name}: {judged}"));
+        assert_eq!((&judged["file_system"], &judged["layer"]), (&"ext2".into(), &"xfs".into()), "{judged}");
+        let (requests, right) = (number("requests"), number("right"));
+        assert!(requests >= 100.0 && right >= 0.95 * requests, "{stack}: {judged}");
+        sandbox.assert_nothing_left();
+    }
+}
