@@ -216,6 +216,7 @@ impl FlowError {
     pub fn failure(&self) -> Option<FlowFailure> {
         match self {
             _ if self.is_full() => Some(FlowFailure::Full),
+            _ if self.is_stale() => Some(FlowFailure::Stale),
             Self::Call { .. } | Self::Flowop { .. } => Some(FlowFailure::Operation),
             _ => None,
         }
@@ -223,10 +224,18 @@ impl FlowError {
 
     /// Whether there was no room.
     pub fn is_full(&self) -> bool {
-        let number = match self {
+        matches!(self.errno(), Some(libc::ENOSPC | libc::EDQUOT))
+    }
+
+    /// Whether a file server no longer had what the call was for.
+    pub fn is_stale(&self) -> bool {
+        self.errno() == Some(libc::ESTALE)
+    }
+
+    fn errno(&self) -> Option<i32> {
+        match self {
             Self::Call { cause, .. } => cause.raw_os_error(),
             _ => None,
-        };
-        matches!(number, Some(libc::ENOSPC | libc::EDQUOT))
+        }
     }
 }

@@ -241,6 +241,7 @@ impl Measured<'_, '_> {
             End::Done => Ended::Done,
             End::Starved(why) => Ended::Starved(why.to_string()),
             End::Failed(why) if why.is_full() => Ended::Full(why.to_string()),
+            End::Failed(why) if why.is_stale() => Ended::Stale(why.to_string()),
             End::Failed(why) => Ended::Failed(why.to_string()),
             End::Interrupted => Ended::Interrupted,
         };

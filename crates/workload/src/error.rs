@@ -123,6 +123,14 @@ pub enum LoadError {
         /// The program's own message.
         detail: String,
     },
+    /// A file server has no longer what the workload had open.
+    #[error("{program} had a file or directory open that its server no longer has or exports: {detail}")]
+    Stale {
+        /// The program.
+        program: &'static str,
+        /// The program's own message.
+        detail: String,
+    },
     /// An operation of the workload failed.
     #[error("{program} got an error from the stack: {detail}")]
     OperationFailed {

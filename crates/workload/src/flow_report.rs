@@ -76,6 +76,8 @@ pub enum Ended {
     Failed(String),
     /// There was no room left for an operation.
     Full(String),
+    /// A file server no longer has what an operation was for.
+    Stale(String),
     /// It was stopped.
     Interrupted,
 }
@@ -94,16 +96,19 @@ pub enum FlowFailure {
     Full,
     /// A flowop or a call of the system failed.
     Operation,
+    /// A file server no longer has what was open.
+    Stale,
 }
 
 impl FlowFailure {
-    const ALL: [Self; 2] = [Self::Full, Self::Operation];
+    const ALL: [Self; 3] = [Self::Full, Self::Operation, Self::Stale];
 
     /// The exit code. 1 is any other error, 2 an argument that is not understood.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Full => 3,
             Self::Operation => 4,
+            Self::Stale => 5,
         }
     }
 

@@ -184,6 +184,8 @@ fn what_went_wrong_is_said() {
         "Can't write block.: No space left on device\nCan't write block 512.\n",
     );
     assert!(matches!(full, LoadError::Full { .. }), "{full}");
+    let stale = error("bonnie:all", Ended::Code(1), "", "Can't write block.: Stale file handle\n");
+    assert!(matches!(stale, LoadError::Stale { .. }), "{stale}");
     let failed =
         error("postmark:xs", Ended::Code(0), "", "Error: cannot open '/mnt/1' for writing\nError: 2\n");
     assert_eq!(failed.to_string(), "postmark got an error from the stack: cannot open '/mnt/1' for writing");

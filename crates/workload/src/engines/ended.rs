@@ -36,10 +36,12 @@ pub(super) fn refused(program: &'static str, code: i32, detail: &str) -> LoadErr
     LoadError::Refused { program, code, detail: detail.to_owned() }
 }
 
-/// It failed with this complaint: a full file system, or another error from the stack.
+/// It failed with this complaint: a full file system, a stale file handle, or another error from the stack.
 pub(super) fn failed(program: &'static str, detail: String) -> LoadError {
     if c_library::says_no_space(&detail) {
         LoadError::Full { detail }
+    } else if c_library::says_stale(&detail) {
+        LoadError::Stale { program, detail }
     } else {
         LoadError::OperationFailed { program, detail }
     }

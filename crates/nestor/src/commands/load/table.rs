@@ -59,7 +59,7 @@ fn run_text(name: &str, run: &RunReport) -> String {
         cpu_s,
     );
     match &run.ended {
-        Ended::Starved(why) | Ended::Failed(why) | Ended::Full(why) => {
+        Ended::Starved(why) | Ended::Failed(why) | Ended::Full(why) | Ended::Stale(why) => {
             text += &format!("  ended early: {why}\n")
         }
         Ended::Interrupted => text += "  stopped before its end\n",

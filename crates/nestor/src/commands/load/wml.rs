@@ -269,6 +269,7 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
         Some(Ended::Interrupted) => Ok(ExitCode::from(130)),
         Some(Ended::Starved(why) | Ended::Failed(why)) => Ok(failed(FlowFailure::Operation, why)),
         Some(Ended::Full(why)) => Ok(failed(FlowFailure::Full, why)),
+        Some(Ended::Stale(why)) => Ok(failed(FlowFailure::Stale, why)),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

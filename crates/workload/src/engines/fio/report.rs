@@ -114,6 +114,9 @@ impl Report {
             Some(errno @ (libc::ENOSPC | libc::EDQUOT)) => {
                 Err(LoadError::Full { detail: or_errno(detail, errno) })
             }
+            Some(libc::ESTALE) => {
+                Err(LoadError::Stale { program: PROGRAM, detail: or_errno(detail, libc::ESTALE) })
+            }
             Some(errno) => {
                 let detail = format!("{}{}", or_errno(detail, errno), remedy(errno));
                 Err(LoadError::OperationFailed { program: PROGRAM, detail })

@@ -402,6 +402,7 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
             let detail = why_it_ended(&output.stderr);
             Err(match FlowFailure::of_exit_code(code) {
                 Some(FlowFailure::Full) => LoadError::Full { detail },
+                Some(FlowFailure::Stale) => LoadError::Stale { program: PROGRAM, detail },
                 Some(FlowFailure::Operation) => LoadError::OperationFailed { program: PROGRAM, detail },
                 None => refused(PROGRAM, code, &detail),
             })

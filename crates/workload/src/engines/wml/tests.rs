@@ -144,6 +144,9 @@ fn flowops_become_classes_by_what_they_do() {
     let ended = |failure: FlowFailure| Ended::Code(failure.exit_code().into());
     let error = workload.parse_output(&output(ended(FlowFailure::Full), full)).unwrap_err();
     assert!(matches!(error, LoadError::Full { .. }), "{error:?}");
+    let stale = "error: cannot write /mnt/top/x: stale file handle";
+    let error = workload.parse_output(&output(ended(FlowFailure::Stale), stale)).unwrap_err();
+    assert!(matches!(error, LoadError::Stale { .. }), "{error:?}");
     let starved = "warning: a\nerror: flowop create (line 22) found no file";
     let error = workload.parse_output(&output(ended(FlowFailure::Operation), starved)).unwrap_err();
     assert!(matches!(error, LoadError::OperationFailed { .. }), "{error:?}");
