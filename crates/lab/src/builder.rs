@@ -13,7 +13,6 @@ use crate::guest_network::remove_interface;
 use crate::image::build_image;
 use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
-use crate::network_file_system::end_exports;
 use crate::partition::{build_partition, forget_partition};
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::RootMachine;
@@ -228,7 +227,6 @@ impl Lab {
                 UndoStep::DetachInterface(interface) => self.disconnect(on, &interface),
                 UndoStep::RemoveInterface(name) => remove_interface(&machine, &name),
                 UndoStep::EndProcess(process) => machine.stop_process(process, 5_000).map(|_| ()),
-                UndoStep::EndExports => end_exports(&machine),
                 UndoStep::EndNfsServer(export) => machine.end_nfs_server(export),
                 UndoStep::Stop => {
                     self.stop_guests(on);

@@ -69,6 +69,8 @@ pub struct Exported {
     pub machine: MachineIndex,
     /// What it is called there.
     pub path: String,
+    /// The address of the machine that mounts it.
+    pub(crate) client: String,
 }
 
 impl BuiltFileSystem {
@@ -290,9 +292,7 @@ pub(crate) enum UndoStep {
     RemoveInterface(String),
     /// End a program that was started.
     EndProcess(u32),
-    /// End the NFS server and all its exports.
-    EndExports,
-    /// Withdraw an export of this machine's own kernel, and end the NFS server that was started for it.
+    /// Withdraw an export of a machine's kernel, and end the NFS server that was started for it.
     EndNfsServer(NfsExport),
     /// End the machine, whose disk cannot be unplugged.
     Stop,

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use nestor_machine::{MachineError, NfsExport};
+use nestor_stack::MachineLabel;
+use nestor_stack::layers::network::NfsVersion;
 
 /// A part of the kernel that a link, or what is on it, needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,7 +161,7 @@ pub enum LinkProblem {
     /// The server does not let the client mount the directory.
     #[error(
         "the NFS server does not list {export} among its exports ({}), so the client may not mount it: another program has changed the list, \
-         or stands where `exportfs` is looked for",
+         or stands where `exportfs` is looked for; see `exportfs -v` there, leave the list alone while Nestor measures, and run it again",
         if listed.is_empty() { "it lists none".to_owned() } else { listed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
     )]
     NotExported {
@@ -167,6 +169,38 @@ pub enum LinkProblem {
         export: NfsExport,
         /// What the server has instead.
         listed: Vec<NfsExport>,
+    },
+    /// The server does not speak the version.
+    #[error(
+        "the NFS server on the {machine} does not offer version {} (it offers {}), so `{layer}` cannot mount from it; write \
+         `nfs:vers=` with one of these, or have the server offer it (`/etc/nfs.conf`, section `nfsd`)",
+        wanted.name(),
+        if offered.is_empty() { "none".to_owned() } else { offered.iter().map(|version| version.name()).collect::<Vec<_>>().join(", ") }
+    )]
+    NoVersion {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// What the server runs on.
+        machine: MachineLabel,
+        /// The version of the layer.
+        wanted: NfsVersion,
+        /// Those that the server has.
+        offered: Vec<NfsVersion>,
+    },
+    /// A program without which there is no server did not come up.
+    #[error(
+        "{source}\n  `{layer}` needs {service} on that machine, whatever its version; start `{program}` there by hand to see what it \
+         lacks, then run it again"
+    )]
+    NoServer {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// What does not come up.
+        service: NetworkService,
+        /// How it is started.
+        program: String,
+        /// What happened.
+        source: MachineError,
     },
     /// Another program has the block device.
     #[error(

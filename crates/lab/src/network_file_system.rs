@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Command, EXPORTED, Machine, MachineError, NfsExport, ReadySign};
-use nestor_stack::LayerIndex;
+use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, NfsExport, ReadySign};
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
+use nestor_stack::{LayerIndex, MachineLabel};
 
-use crate::built::{BuiltFileSystem, Exported, UndoStep};
+use crate::built::{BuiltFileSystem, BuiltStack, Exported, UndoStep};
 use crate::image::free_bytes;
 use crate::kernel_link::problem;
-use crate::link_problem::LinkProblem;
+use crate::link_problem::{LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::{BuildError, Lab};
 
@@ -21,6 +21,15 @@ pub(crate) const MOUNT_PORT: u16 = 20048;
 
 /// The kernel's name of the file system.
 const KIND: &str = "nfs";
+
+/// What starts the port mapper, without which the kernel's server does not start.
+const PORT_MAPPER_COMMAND: [&str; 2] = ["rpcbind", "-f"];
+
+/// What starts the server of mounts at [`MOUNT_PORT`].
+const MOUNT_COMMAND: [&str; 4] = ["rpc.mountd", "--foreground", "--port", "20048"];
+
+/// The versions that the kernel's server has.
+const VERSIONS: &str = "/proc/fs/nfsd/versions";
 
 /// The socket of the port mapper.
 const PORT_MAPPER: &str = "/run/rpcbind.sock";
@@ -61,13 +70,20 @@ impl Lab {
         let (server, client) = (progressing.machine(remote.server), progressing.machine(on));
         self.load_modules(&server, SERVER_MODULES);
         self.load_modules(&client, CLIENT_MODULES);
+        start_port_mapper(progressing, &server, &remote)
+            .map_err(|e| not_up(layer.label(), NetworkService::PortMapper, &PORT_MAPPER_COMMAND, e))?;
         export(progressing, &server, &remote, &exported, &options).map_err(failed)?;
+        start_mount_server(progressing, &server, &remote)
+            .map_err(|e| not_up(layer.label(), NetworkService::Mount, &MOUNT_COMMAND, e))?;
+        server.watch_nfs_server().map_err(failed)?;
         let target = progressing.mount_point(on, index);
         let source = format!("{}:{}", remote.server_address, exported_as(&options, &exported));
         let mount_options = mount_options(&options, &remote);
         if let Err(e) = client.mount(&source, &target, KIND, &mount_options) {
             let export = NfsExport { client: remote.client_address.clone(), path: exported };
-            return Err(not_exported(&server, export).map_or_else(|| failed(e), problem));
+            let machine = progressing.machines[remote.server].label;
+            let version = || not_offered(&server, (layer.label(), machine), options.version);
+            return Err(not_exported(&server, export).or_else(version).map_or_else(|| failed(e), problem));
         }
         progressing.note_undo(on, UndoStep::Unmount(target.clone()));
         let free_bytes = free_bytes(&client, layer, &target)?;
@@ -78,10 +94,47 @@ impl Lab {
             mount_point: target.clone(),
             kind: KIND,
             options: mount_options,
-            exported: Some(Exported { machine: remote.server, path: exported }),
+            exported: Some(Exported {
+                machine: remote.server,
+                path: exported,
+                client: remote.client_address.clone(),
+            }),
         });
         Ok(Offered { on, thing: Thing::Directory { path: target, free_bytes } })
     }
+}
+
+impl Lab {
+    /// The network file systems of a stack that their servers no longer offer, or not to their clients, each with what to do.
+    pub fn withdrawn_exports(&self, built: &BuiltStack) -> Vec<String> {
+        let of_one = |mounted: &BuiltFileSystem| {
+            let Exported { machine, path, client } = mounted.exported.as_ref()?;
+            let export = NfsExport { client: client.clone(), path: path.clone() };
+            let server = &built.machines[*machine];
+            not_exported(&server.machine, export.clone())?;
+            Some(told(built, mounted, &format!("the {} no longer exports {export}", server.label)))
+        };
+        built.file_systems.iter().filter_map(of_one).collect()
+    }
+
+    /// What may have become of what the application had open on a network file system, with what to do.
+    pub fn stale_exports(&self, built: &BuiltStack) -> Vec<String> {
+        let of_one = |mounted: &BuiltFileSystem| {
+            let Exported { machine, path, .. } = mounted.exported.as_ref()?;
+            let server = built.machines[*machine].label;
+            Some(told(built, mounted, &format!("what is in {path} on the {server} was removed or made anew")))
+        };
+        let withdrawn = self.withdrawn_exports(built);
+        if withdrawn.is_empty() { built.file_systems.iter().filter_map(of_one).collect() } else { withdrawn }
+    }
+}
+
+/// What happened to a mounted file system of a server.
+fn told(built: &BuiltStack, mounted: &BuiltFileSystem, what: &str) -> String {
+    let (layer, client) = (built.stack.layer(mounted.layer).label(), built.machines[mounted.machine].label);
+    format!(
+        "the layer `{layer}`: {what} while the {client} had it mounted; run it again, and leave exports and exported files alone meanwhile"
+    )
 }
 
 /// Whether a mount failed because the server does not list the export; it may have been withdrawn, or be for another client.
@@ -103,23 +156,15 @@ fn export(
     path: &str,
     options: &NfsOptions,
 ) -> Result<(), MachineError> {
-    start_port_mapper(progressing, server, remote)?;
     // The root of what version 4 sees: it would otherwise have to begin with the machine's own root, which lies in memory and has no
     // identity that an export needs.
     let flags = format!("rw,{},no_root_squash,no_subtree_check,insecure,fsid=0", options.export.name());
     let export = NfsExport { client: remote.client_address.clone(), path: path.to_owned() };
     let exporting = Command::new(["exportfs", "-o", &flags, &export.to_string()]);
-    if progressing.alone {
-        server.mount("nfsd", CONTROL, "nfsd", &[])?;
-        progressing.note_undo(remote.server, UndoStep::Unmount(CONTROL.to_owned()));
-        server.run_ok(exporting)?;
-        progressing.note_undo(remote.server, UndoStep::EndExports);
-    } else {
-        // The server outlives its agent, and this machine has other exports than ours.
-        server.own_nfs_server(export.clone())?;
-        progressing.note_undo(remote.server, UndoStep::EndNfsServer(export));
-        server.run_ok(exporting)?;
-    }
+    // The server outlives its agent, and a machine of the user's may get other exports than ours.
+    server.own_nfs_server(export.clone())?;
+    progressing.note_undo(remote.server, UndoStep::EndNfsServer(export));
+    server.run_ok(exporting)?;
     // Without leases and grace of ten seconds, and their end, the first write of a client waits for up to 90 s.
     server.run_ok(Command::new([
         "rpc.nfsd",
@@ -131,13 +176,7 @@ fn export(
         THREADS,
     ]))?;
     let _ = server.write_file(&format!("{CONTROL}/v4_end_grace"), b"Y");
-    let log = format!("{}/mountd.txt", progressing.machines[remote.server].facts.work_directory);
-    let process = server.start_process(
-        Command::new(["rpc.mountd", "--foreground", "--port", &MOUNT_PORT.to_string()]),
-        &log,
-    )?;
-    progressing.note_undo(remote.server, UndoStep::EndProcess(process));
-    server.await_ready(process, ReadySign::Port(MOUNT_PORT), START_LIMIT)
+    Ok(())
 }
 
 /// The kernel's server says its ports of version 3 to a port mapper, and does not start without one.
@@ -147,10 +186,66 @@ fn start_port_mapper(
     remote: &Remote,
 ) -> Result<(), MachineError> {
     server.run_ok(Command::new(["ip", "link", "set", "dev", "lo", "up"]))?;
-    let log = format!("{}/rpcbind.txt", progressing.machines[remote.server].facts.work_directory);
-    let process = server.start_process(Command::new(["rpcbind", "-f"]), &log)?;
+    let sign = ReadySign::Socket(PORT_MAPPER.to_owned());
+    start_server(progressing, server, remote, (&PORT_MAPPER_COMMAND, sign))
+}
+
+/// What clients of version 3 ask for the handle of the directory.
+fn start_mount_server(
+    progressing: &mut Progressing<'_>,
+    server: &Machine,
+    remote: &Remote,
+) -> Result<(), MachineError> {
+    start_server(progressing, server, remote, (&MOUNT_COMMAND, ReadySign::Port(MOUNT_PORT)))
+}
+
+/// Starts a program that runs until the stack is taken down, and waits until it is ready. The error has what it printed.
+fn start_server(
+    progressing: &mut Progressing<'_>,
+    server: &Machine,
+    remote: &Remote,
+    (argv, sign): (&[&str], ReadySign),
+) -> Result<(), MachineError> {
+    let work_directory = &progressing.machines[remote.server].facts.work_directory;
+    let log = format!("{work_directory}/{}.txt", argv.first().unwrap_or(&"server"));
+    let process = server.start_process(Command::new(argv.iter().copied()), &log)?;
     progressing.note_undo(remote.server, UndoStep::EndProcess(process));
-    server.await_ready(process, ReadySign::Socket(PORT_MAPPER.to_owned()), START_LIMIT)
+    server.await_ready(process, sign, START_LIMIT).map_err(|e| {
+        let said = server.read_file(&log).unwrap_or_default();
+        e.saying(String::from_utf8_lossy(&said).trim())
+    })
+}
+
+/// A program of the server that did not come up. One that is not installed, and a machine that is lost, say all themselves.
+fn not_up(layer: String, service: NetworkService, argv: &[&str], source: MachineError) -> BuildError {
+    match source.cause() {
+        Cause::ProgramFailed { .. } | Cause::Other => {
+            problem(LinkProblem::NoServer { layer, service, program: argv.join(" "), source })
+        }
+        _ => BuildError::Layer { layer, source },
+    }
+}
+
+/// Whether a mount failed because the server does not offer the version.
+fn not_offered(
+    server: &Machine,
+    (layer, machine): (String, MachineLabel),
+    wanted: NfsVersion,
+) -> Option<LinkProblem> {
+    let offered = offered_versions(&server.read_text(VERSIONS).ok()?);
+    (!offered.contains(&wanted)).then_some(LinkProblem::NoVersion { layer, machine, wanted, offered })
+}
+
+/// The versions that a server says it has: `+3 +4 -4.0 +4.1 +4.2`. Version 4.0 is there with 4 if it is not said to be off
+/// (`nfsd_print_version_support` in fs/nfsd/nfsctl.c).
+fn offered_versions(text: &str) -> Vec<NfsVersion> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_on = |version: &NfsVersion| match version {
+        NfsVersion::V4_0 => words.contains(&"+4") && !words.contains(&"-4.0"),
+        other => words.iter().any(|word| word.strip_prefix('+') == Some(other.name())),
+    };
+    use NfsVersion::{V3, V4_0, V4_1, V4_2};
+    [V3, V4_0, V4_1, V4_2].into_iter().filter(is_on).collect()
 }
 
 /// The options of the kernel's client, which are those of `nfs(5)` and the addresses that `mount.nfs` would add. Without a port mapper and
@@ -172,9 +267,21 @@ fn mount_options(options: &NfsOptions, remote: &Remote) -> Vec<String> {
     words
 }
 
-/// Ends the server and all its exports.
-pub(crate) fn end_exports(server: &Machine) -> Result<(), MachineError> {
-    server.run_ok(Command::new(["exportfs", "-ua"]))?;
-    server.run_ok(Command::new(["rpc.nfsd", "0"]))?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_of_mounts_is_where_clients_ask() {
+        assert_eq!(MOUNT_COMMAND.last().copied(), Some(MOUNT_PORT.to_string().as_str()));
+    }
+
+    #[test]
+    fn version_4_0_is_offered_with_4_unless_it_is_off() {
+        use NfsVersion::{V3, V4_0, V4_1, V4_2};
+        assert_eq!(offered_versions("+3 +4 +4.1 +4.2\n"), [V3, V4_0, V4_1, V4_2]);
+        assert_eq!(offered_versions("-3 +4 -4.0 +4.1 +4.2\n"), [V4_1, V4_2]);
+        assert_eq!(offered_versions("+3 -4 -4.1 -4.2\n"), [V3]);
+        assert_eq!(offered_versions(""), []);
+    }
 }

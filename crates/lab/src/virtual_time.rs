@@ -113,6 +113,7 @@ fn says_of_qemu(cause: &Cause) -> Option<fn(String) -> Joins> {
         Cause::NotStarted | Cause::MachineLost | Cause::MachineSilent => Some(Joins::Failed),
         // It may begin in time when less else runs.
         Cause::NotStartedInTime
+        | Cause::GivenUp { .. }
         | Cause::NotInstalled { .. }
         | Cause::ProgramFailed { .. }
         | Cause::NotMounted

@@ -19,6 +19,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::hypervisor::RunningMachine;
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment};
@@ -136,8 +137,12 @@ impl RunningMachine for ApartMachine {
         lock(&self.agent).try_wait().is_ok_and(|status| status.is_some())
     }
 
-    fn give_up(&self, reason: &str) {
-        self.connection.close(reason);
+    fn give_up(&self, loss: Loss) {
+        self.connection.give_up(loss);
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        self.connection.loss()
     }
 
     fn last_words(&self) -> String {

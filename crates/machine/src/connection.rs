@@ -7,13 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::bounds::check_answer;
+use crate::loss::Loss;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+use crate::refusal::{Cause, Refusal};
+
+/// The number of what an agent says unasked: its greeting, and later why it is of no more use.
+pub const GREETING: u64 = 0;
 
 /// Why a request had no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoAnswer {
     /// The stream ended.
     Gone(String),
+    /// Nothing is asked of it any more, because it cannot go on without what has ended.
+    GivenUp(Loss),
     /// Nothing came in time.
     TimedOut(Duration),
 }
@@ -23,6 +30,7 @@ impl NoAnswer {
     pub fn of_new_agent(self) -> String {
         match self {
             Self::Gone(reason) => reason,
+            Self::GivenUp(loss) => loss.to_string(),
             Self::TimedOut(limit) => format!("it did not answer within {} s", limit.as_secs()),
         }
     }
@@ -55,7 +63,7 @@ pub struct Connection {
 struct Shared {
     next: u64,
     waiting: HashMap<u64, Sender<Answer>>,
-    gone: Option<String>,
+    gone: Option<NoAnswer>,
 }
 
 /// Takes a lock whether or not a thread panicked with it.
@@ -78,7 +86,7 @@ impl Connection {
     ) -> Self {
         let shared = Arc::new(Mutex::new(Shared { next: 1, ..Shared::default() }));
         let (hello_sender, hello) = channel();
-        lock(&shared).waiting.insert(0, hello_sender);
+        lock(&shared).waiting.insert(GREETING, hello_sender);
         let for_reader = Arc::clone(&shared);
         let for_watch = Arc::clone(&watch);
         std::thread::spawn(move || read_answers(reader, &for_reader, &*for_watch));
@@ -107,7 +115,7 @@ impl Connection {
             Ok(Answer::Failed(refusal)) => Err(NoAnswer::Gone(refusal.message)),
             Ok(_) => Err(NoAnswer::Gone("its agent is of another version of nestor".into())),
             Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TimedOut(limit)),
-            Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Gone(self.reason())),
+            Err(RecvTimeoutError::Disconnected) => Err(self.reason()),
         }
     }
 
@@ -133,7 +141,7 @@ impl Connection {
         let number = {
             let mut shared = lock(&self.shared);
             if let Some(reason) = &shared.gone {
-                return Err(NoAnswer::Gone(reason.clone()));
+                return Err(reason.clone());
             }
             let number = shared.next;
             shared.next += 1;
@@ -149,22 +157,39 @@ impl Connection {
         if let Err(reason) = written {
             let mut shared = lock(&self.shared);
             shared.waiting.remove(&number);
-            return Err(NoAnswer::Gone(shared.gone.clone().unwrap_or(reason)));
+            return Err(shared.gone.clone().unwrap_or(NoAnswer::Gone(reason)));
         }
         patiently(&receiver, limit, longer).map_err(|e| {
             lock(&self.shared).waiting.remove(&number);
             match e {
                 RecvTimeoutError::Timeout => NoAnswer::TimedOut(limit),
-                RecvTimeoutError::Disconnected => NoAnswer::Gone(self.reason()),
+                RecvTimeoutError::Disconnected => self.reason(),
             }
         })
     }
 
     /// Ends all requests in flight: the other side is known to be dead, for this reason.
     pub fn close(&self, reason: &str) {
+        self.end(NoAnswer::Gone(reason.to_owned()));
+    }
+
+    /// Ends all requests in flight: the other side cannot go on without what has ended.
+    pub fn give_up(&self, loss: Loss) {
+        self.end(NoAnswer::GivenUp(loss));
+    }
+
+    fn end(&self, reason: NoAnswer) {
         let mut shared = lock(&self.shared);
-        shared.gone.get_or_insert_with(|| reason.to_owned());
+        shared.gone.get_or_insert(reason);
         shared.waiting.clear();
+    }
+
+    /// Why nothing is asked of the other side any more, if it was given up.
+    pub fn loss(&self) -> Option<Loss> {
+        match &lock(&self.shared).gone {
+            Some(NoAnswer::GivenUp(loss)) => Some(loss.clone()),
+            _ => None,
+        }
     }
 
     /// Closes the sending side, upon which the agent ends.
@@ -172,8 +197,9 @@ impl Connection {
         lock(&self.writer).take();
     }
 
-    fn reason(&self) -> String {
-        lock(&self.shared).gone.clone().unwrap_or_else(|| "its agent closed the connection".into())
+    fn reason(&self) -> NoAnswer {
+        let gone = lock(&self.shared).gone.clone();
+        gone.unwrap_or_else(|| NoAnswer::Gone("its agent closed the connection".to_owned()))
     }
 }
 
@@ -197,18 +223,23 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch
             Ok(envelope) => {
                 watch.answered();
                 if let Err(e) = check_answer(&envelope.body) {
-                    break format!("its agent's answer cannot be true: {e}");
+                    break NoAnswer::Gone(format!("its agent's answer cannot be true: {e}"));
                 }
                 let waiting = lock(shared).waiting.remove(&envelope.number);
+                if let (None, GREETING, Answer::Failed(Refusal { cause: Cause::GivenUp { loss }, .. })) =
+                    (&waiting, envelope.number, &envelope.body)
+                {
+                    break NoAnswer::GivenUp(loss.clone());
+                }
                 // The caller has stopped waiting for an answer that came after its time limit.
                 if let Some(waiting) = waiting {
                     let _ = waiting.send(envelope.body);
                 }
             }
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
-                break "its agent closed the connection".to_owned();
+                break NoAnswer::Gone("its agent closed the connection".to_owned());
             }
-            Err(e) => break format!("its connection broke: {e}"),
+            Err(e) => break NoAnswer::Gone(format!("its connection broke: {e}")),
         }
     };
     let mut shared = lock(shared);
@@ -249,6 +280,27 @@ mod tests {
         });
         assert!(matches!(answer, Ok(Answer::Done)), "{answer:?}");
         assert_eq!(asked, 2);
+    }
+
+    #[test]
+    fn an_agent_that_says_it_is_of_no_more_use_ends_the_requests_to_it() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let connection = Connection::new(here.try_clone().unwrap(), here);
+        write_frame(&mut there, &Envelope { number: GREETING, body: Answer::Hello { protocol: PROTOCOL } })
+            .unwrap();
+        connection.wait_hello(Duration::from_secs(600)).unwrap();
+        assert_eq!(connection.loss(), None);
+        let agent = std::thread::spawn(move || {
+            let _asked = read_frame::<Envelope<Request>>(&mut there).unwrap();
+            let body = Answer::Failed(Refusal::given_up(Loss::NfsServer));
+            write_frame(&mut there, &Envelope { number: GREETING, body }).unwrap();
+            there
+        });
+        let lost = NoAnswer::GivenUp(Loss::NfsServer);
+        assert_eq!(connection.request(Request::Facts, Duration::from_secs(600)).unwrap_err(), lost);
+        assert_eq!(connection.loss(), Some(Loss::NfsServer));
+        assert_eq!(connection.request(Request::Facts, Duration::from_secs(600)).unwrap_err(), lost);
+        agent.join().unwrap();
     }
 
     #[test]

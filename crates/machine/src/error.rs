@@ -98,6 +98,6 @@ impl MachineError {
 
     /// Whether a machine that was up is lost, so that nothing on it can be trusted or used any more.
     pub fn machine_is_lost(&self) -> bool {
-        matches!(self.cause(), Cause::MachineLost | Cause::MachineSilent)
+        matches!(self.cause(), Cause::MachineLost | Cause::GivenUp { .. } | Cause::MachineSilent)
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::disks::DiskMark;
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::place::MachinePlace;
 use crate::qemu::{DiskObjects, Qemu};
@@ -171,8 +172,11 @@ pub trait RunningMachine: Send + Sync {
     /// Whether it has ended, by itself or because it was stopped.
     fn has_ended(&self) -> bool;
 
-    /// Ends the requests to it, now and from now on, for a reason: what it needs is gone.
-    fn give_up(&self, reason: &str);
+    /// Ends the requests to it, now and from now on: it cannot go on without what has ended.
+    fn give_up(&self, loss: Loss);
+
+    /// What it was given up for, by [`Self::give_up`] or by its own agent.
+    fn loss(&self) -> Option<Loss>;
 
     /// How it ended and the last lines of its console, for a message, or nothing while it lives and is silent.
     fn last_words(&self) -> String;

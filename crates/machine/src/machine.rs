@@ -13,6 +13,7 @@ use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
+use crate::loss::Loss;
 use crate::message::{Answer, Command, Facts, Finished, ReadySign, Request};
 use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
@@ -118,11 +119,16 @@ impl Machine {
                 Err(MachineError::Refused { machine: self.label.clone(), refusal })
             }
             Ok(answer) => Ok(answer),
+            Err(NoAnswer::GivenUp(loss)) => Err(self.given_up(loss)),
             Err(NoAnswer::Gone(detail)) => Err(MachineError::Gone { machine: self.label.clone(), detail }),
             Err(NoAnswer::TimedOut(limit)) => {
                 Err(MachineError::TimedOut { machine: self.label.clone(), request: name.into(), limit })
             }
         }
+    }
+
+    fn given_up(&self, loss: Loss) -> MachineError {
+        MachineError::Refused { machine: self.label.clone(), refusal: Refusal::given_up(loss) }
     }
 
     fn out_of_turn(&self) -> MachineError {
@@ -384,6 +390,11 @@ impl Machine {
     /// Notes that the kernel's NFS server, which does not run, is started next, for one export: take-down ends it.
     pub fn own_nfs_server(&self, export: NfsExport) -> Result<(), MachineError> {
         self.done(Request::OwnNfsServer(export))
+    }
+
+    /// Has the machines that use the server given up as soon as it ends by itself: it runs now.
+    pub fn watch_nfs_server(&self) -> Result<(), MachineError> {
+        self.done(Request::WatchNfsServer)
     }
 
     /// Undoes it: withdraws the export and ends the server.

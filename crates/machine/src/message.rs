@@ -21,7 +21,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -255,6 +255,8 @@ pub enum Request {
     },
     /// The kernel's NFS server was not running and is started next, for one export: it is ended by [`Request::EndNfsServer`] or at take-down.
     OwnNfsServer(NfsExport),
+    /// The server runs now. When it ends without [`Request::EndNfsServer`], the machines that use it are given up.
+    WatchNfsServer,
     /// Undo [`Request::OwnNfsServer`].
     EndNfsServer(NfsExport),
     /// Write the state of a machine in virtual time into a new file; the machine does not continue.

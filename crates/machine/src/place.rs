@@ -20,7 +20,8 @@ impl fmt::Display for MachinePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root(MachineIndex::OUTERMOST) => f.write_str("host"),
-            Self::Root(index) => write!(f, "beside-{}", index.position()),
+            Self::Root(index) if index.position() == 1 => f.write_str("client"),
+            Self::Root(index) => write!(f, "client-{}", index.position()),
             Self::Guest(index) if index.position() <= 1 => f.write_str("guest"),
             Self::Guest(index) => write!(f, "guest-{}", index.position()),
         }
@@ -40,7 +41,8 @@ mod tests {
         let first = machines.push(Relation::Inside(host), ());
         let second = machines.push(Relation::Beside(first), ());
         let name = |place: MachinePlace| place.to_string();
-        assert_eq!([host, second].map(|index| name(MachinePlace::Root(index))), ["host", "beside-2"]);
+        assert_eq!([host, second].map(|index| name(MachinePlace::Root(index))), ["host", "client-2"]);
+        assert_eq!(name(MachinePlace::Root(first)), "client");
         let guests = [host, first, second].map(|index| name(MachinePlace::Guest(index)));
         assert_eq!(guests, ["guest", "guest", "guest-2"]);
     }

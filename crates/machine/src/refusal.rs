@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::clipped;
 use crate::command_line::shown_program;
+use crate::loss::Loss;
 use crate::not_undone::NotUndone;
 
 /// Things that could not be undone that one refusal names; its message has all of them.
@@ -64,6 +65,11 @@ pub enum Cause {
     NotStartedInTime,
     /// A machine that was up has died, or is not there any more.
     MachineLost,
+    /// A machine was given up, because it cannot go on without what has ended.
+    GivenUp {
+        /// What has ended.
+        loss: Loss,
+    },
     /// A machine that was up did not answer in time.
     MachineSilent,
     /// Things that the agent made are still there.
@@ -114,6 +120,12 @@ impl Refusal {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
+    /// A machine that is of no more use.
+    pub(crate) fn given_up(loss: Loss) -> Self {
+        let message = format!("it was given up: {loss}");
+        Self::new(Cause::GivenUp { loss }, message)
+    }
+
     /// Things that could not be undone.
     pub(crate) fn not_undone(left: Vec<NotUndone>) -> Self {
         let message = left.iter().map(NotUndone::to_string).collect::<Vec<_>>().join("; ");
@@ -127,6 +139,7 @@ impl Refusal {
                 let kept = left.into_iter().take(MOST_NOT_UNDONE).map(NotUndone::clipped);
                 Cause::NotUndone { left: kept.collect() }
             }
+            Cause::GivenUp { loss } => Cause::GivenUp { loss: loss.clipped() },
             cause => cause,
         };
         Self { cause, message: clipped(self.message) }

@@ -91,7 +91,7 @@ impl Ledger {
         let mut left = Vec::new();
         let mut problems = Vec::new();
         for (number, resource) in std::mem::take(&mut self.contents.entries).into_iter().rev() {
-            if let Err(problem) = resource.take_down(By::Maker) {
+            if let Err(problem) = resource.take_down_for_good(By::Maker) {
                 problems.push(problem);
                 left.insert(0, (number, resource));
             }
@@ -99,6 +99,11 @@ impl Ledger {
         self.contents.entries = left;
         let _ = self.save();
         problems
+    }
+
+    /// Ends the calls that file servers do not answer: whoever waits for them goes on. Nothing that is on them is wanted any more.
+    pub fn let_go_of_servers(&self) {
+        self.contents.entries.iter().for_each(|(_, resource)| resource.let_go_of_server());
     }
 
     fn save(&self) -> io::Result<()> {

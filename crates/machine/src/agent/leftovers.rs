@@ -146,7 +146,7 @@ impl Leftover {
     pub fn clean(&self) -> Result<(), Vec<NotUndone>> {
         let by = By::Heir { work: &self.directory, sees_its_mounts: self.sees_its_mounts };
         let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
-        let problems: Vec<NotUndone> = there.filter_map(|r| r.take_down(by).err()).collect();
+        let problems: Vec<NotUndone> = there.filter_map(|r| r.take_down_for_good(by).err()).collect();
         if problems.is_empty() {
             let path = || self.directory.display().to_string();
             self.run.remove().map_err(|e| vec![NotUndone::WorkDirectory { path: path(), error: (&e).into() }])

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::lock;
 use crate::hypervisor::RunningMachine;
+use crate::loss::Loss;
 use crate::place::MachinePlace;
 use crate::refusal::ProgramEnd;
 
@@ -28,8 +29,8 @@ enum Found {
     All,
     /// One was stopped as it should be.
     Stopped,
-    /// What is said of the others.
-    Lost(String),
+    /// What the others cannot go on without.
+    Lost(Loss),
 }
 
 impl Linked {
@@ -56,9 +57,11 @@ impl Linked {
         match self.look() {
             Found::All => return false,
             Found::Stopped => {}
-            Found::Lost(reason) => {
+            Found::Lost(loss) => {
                 let machines = self.machines.iter().filter_map(|(_, machine)| machine.upgrade());
-                machines.filter(|machine| !machine.has_ended()).for_each(|machine| machine.give_up(&reason));
+                machines
+                    .filter(|machine| !machine.has_ended())
+                    .for_each(|machine| machine.give_up(loss.clone()));
             }
         }
         true
@@ -69,17 +72,21 @@ impl Linked {
             match machine.upgrade() {
                 None => return Found::Stopped,
                 Some(machine) if machine.has_ended() => {
-                    return Found::Lost(format!(
-                        "the machine `{place}` at the other end of its link has ended"
-                    ));
+                    return Found::Lost(Loss::Machine { place: *place, said: machine.last_words() });
                 }
-                Some(_) => {}
+                Some(machine) => {
+                    if let Some(loss) = machine.loss() {
+                        return Found::Lost(loss);
+                    }
+                }
             }
         }
         match lock(&self.programs).get_mut(&self.server) {
             None => Found::Stopped,
             Some((_, server)) => match server.try_wait().ok().flatten() {
-                Some(status) => Found::Lost(format!("the server of its link {}", ProgramEnd::of(status))),
+                Some(status) => {
+                    Found::Lost(Loss::Link { server: self.server, ended: ProgramEnd::of(status) })
+                }
                 None => Found::All,
             },
         }

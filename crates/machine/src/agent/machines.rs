@@ -198,6 +198,7 @@ impl Agent {
     pub(super) fn forward(&self, place: MachinePlace, timeout_ms: u64, request: Request) -> Obeyed {
         let machine = self.machine(place)?;
         machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
+            NoAnswer::GivenUp(loss) => Refusal::given_up(loss),
             NoAnswer::Gone(reason) => Refusal::new(
                 Cause::MachineLost,
                 format!("the machine `{place}` is lost: {reason}{}", machine.last_words()),

@@ -7,6 +7,7 @@ mod loop_device;
 mod machines;
 mod media;
 mod nfs_server;
+mod nfs_server_watch;
 mod origin;
 mod private;
 pub mod process;
@@ -21,12 +22,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use nestor_stack::{Accelerator, HypervisorKind};
 
-use crate::connection::lock;
+use crate::connection::{GREETING, lock};
 use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::not_undone::NotUndone;
@@ -34,6 +36,7 @@ use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use ledger::Ledger;
 use linked::Programs;
+use nfs_server_watch::Unasked;
 use process::Spawner;
 pub use work_root::{WorkRoot, WorkRootError, work_root};
 
@@ -54,6 +57,10 @@ pub struct Agent {
     under_way: Mutex<UnderWay>,
     /// What hypervisors were found to have here.
     accelerators: Mutex<HashMap<HypervisorKind, Accelerator>>,
+    /// Where a machine of the lab says what nobody has asked for.
+    unasked: OnceLock<Unasked>,
+    /// Whether the NFS server that is watched is to end.
+    nfs_server_ends: Mutex<Option<Arc<AtomicBool>>>,
 }
 
 /// A machine that this agent booted.
@@ -68,6 +75,9 @@ struct UnderWay {
     requests: usize,
     closed: bool,
 }
+
+/// How long programs that were killed may wait for a file server before what they wait for is ended, too.
+const LET_GO_AFTER: Duration = Duration::from_secs(2);
 
 /// How long take-down waits for requests that it has cut short.
 const CUT_SHORT_LIMIT: Duration = Duration::from_secs(20);
@@ -95,6 +105,8 @@ impl Agent {
             left: Mutex::default(),
             under_way: Mutex::default(),
             accelerators: Mutex::default(),
+            unasked: OnceLock::new(),
+            nfs_server_ends: Mutex::default(),
         })
     }
 
@@ -104,8 +116,12 @@ impl Agent {
         mut reader: impl Read,
         writer: impl Write + Send + 'static,
     ) -> Vec<NotUndone> {
-        let writer = Arc::new(Mutex::new(writer));
-        let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
+        let writer: Unasked = Arc::new(Mutex::new(Box::new(writer)));
+        if std::process::id() == 1 {
+            // An agent of the user's machine would have to be asked to undo things after that.
+            let _ = self.unasked.set(Arc::clone(&writer));
+        }
+        let hello = Envelope { number: GREETING, body: Answer::Hello { protocol: PROTOCOL } };
         if write_frame(&mut *lock(&writer), &hello).is_ok() {
             while let Ok(envelope) = read_frame::<Envelope<Request>>(&mut reader) {
                 let (agent, writer) = (Arc::clone(self), Arc::clone(&writer));
@@ -150,12 +166,18 @@ impl Agent {
     /// Takes down everything, last made first, and refuses all further requests.
     pub fn take_down(&self) -> Vec<NotUndone> {
         lock(&self.under_way).closed = true;
+        self.expect_end_of_nfs_server();
+        let let_go_at = Instant::now() + LET_GO_AFTER;
         // Requests in flight may still make something, so they are cancelled and waited for.
         let deadline = Instant::now() + CUT_SHORT_LIMIT;
         loop {
             self.end_running();
             if lock(&self.under_way).requests == 0 || Instant::now() >= deadline {
                 break;
+            }
+            if Instant::now() >= let_go_at {
+                // A program that was killed waits for a server that is gone, and the request for it.
+                lock(&self.ledger).let_go_of_servers();
             }
             std::thread::sleep(Duration::from_millis(5));
         }

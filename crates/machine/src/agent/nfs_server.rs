@@ -125,7 +125,7 @@ impl Steps {
 }
 
 /// Threads of the server (`nfsd_show` in fs/nfsd/stats.c, the line `th`).
-fn threads() -> u32 {
+pub(super) fn threads() -> u32 {
     threads_in(&fs::read_to_string(COUNTERS).unwrap_or_default())
 }
 

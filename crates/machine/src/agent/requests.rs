@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command as OsCommand;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -13,6 +15,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::nfs_server::{self, ServerTimes};
+use super::nfs_server_watch::NfsServerWatch;
 use super::{Agent, lock, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
 use crate::disks;
@@ -82,7 +85,12 @@ impl Agent {
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::StartApart { machine } => self.start_apart(machine),
             Request::OwnNfsServer(export) => self.own_nfs_server(&export),
+            Request::WatchNfsServer => {
+                self.watch_nfs_server();
+                Ok(Answer::Done)
+            }
             Request::EndNfsServer(export) => {
+                self.expect_end_of_nfs_server();
                 let is_it = |r: &Resource| matches!(r, Resource::NfsServer { export: e, .. } if *e == export);
                 self.undo(&format!("nestor did not start an NFS server for {export}"), is_it)
             }
@@ -254,6 +262,23 @@ impl Agent {
                     _ => e,
                 })
             }
+        }
+    }
+
+    /// From now on whoever uses the server hears when it ends by itself.
+    fn watch_nfs_server(&self) {
+        let users = lock(&self.machines).values().map(|user| Arc::downgrade(&user.machine)).collect();
+        let watch = NfsServerWatch { users, unasked: self.unasked.get().cloned(), is_to_end: Arc::default() };
+        if let Some(former) = lock(&self.nfs_server_ends).replace(Arc::clone(&watch.is_to_end)) {
+            former.store(true, Ordering::Relaxed);
+        }
+        watch.begin();
+    }
+
+    /// It is ended now because that was asked for.
+    pub(super) fn expect_end_of_nfs_server(&self) {
+        if let Some(watched) = lock(&self.nfs_server_ends).take() {
+            watched.store(true, Ordering::Relaxed);
         }
     }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use procfs::process::{Process, Stat};
@@ -97,9 +98,32 @@ impl Resource {
     /// # Errors
     /// What still exists and why it could not be removed.
     pub fn take_down(&self, by: By) -> Result<(), NotUndone> {
+        self.undo(by, Wanted::Yes)
+    }
+
+    /// The same where nothing that it holds is wanted any more.
+    ///
+    /// # Errors
+    /// As [`Self::take_down`].
+    pub fn take_down_for_good(&self, by: By) -> Result<(), NotUndone> {
+        self.undo(by, Wanted::No)
+    }
+
+    /// Ends the calls that the file server of a mount does not answer.
+    pub(super) fn let_go_of_server(&self) {
+        if let Self::Mount { target, mounted: Some(mounted) } = self
+            && is_served(mounted)
+            && !answers(target)
+        {
+            // Busy as it is, it stays mounted.
+            let _ = unmount(target, UnmountFlags::FORCE);
+        }
+    }
+
+    fn undo(&self, by: By, wanted: Wanted) -> Result<(), NotUndone> {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
-            Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by),
+            Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by, wanted),
             Self::LoopDevice { file, mark: Some(mark), .. } => loop_device::detach(mark, file),
             Self::LoopDevice { device, file, mark: None } => name_loops(device, file),
             Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
@@ -148,7 +172,60 @@ fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), NotUn
     Err(NotUndone::Process { what: what.to_owned(), pid })
 }
 
-fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(), NotUndone> {
+/// Whether what is still to be written to a file system is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    No,
+}
+
+/// Kernel's names of file systems that other machines serve begin with this.
+const SERVED: &str = "nfs";
+
+/// How long a file server may take to say how full it is.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long what is to be written to a server that is gone may take to fail.
+const FAILURE_LIMIT: Duration = Duration::from_secs(10);
+
+fn is_served(mounted: &MountIdentity) -> bool {
+    mounted.line.kind.starts_with(SERVED)
+}
+
+/// Whether the server of a mounted file system answers: how full it is, no client knows by itself. A thread that waits for one that does not
+/// ends with its call.
+fn answers(target: &str) -> bool {
+    let target = target.to_owned();
+    within(ANSWER_LIMIT, move || rustix::fs::statfs(target).is_ok()).unwrap_or(false)
+}
+
+/// What a call says that may never end; `None` if it has not ended in time.
+fn within<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(call()));
+    receiver.recv_timeout(limit).ok()
+}
+
+/// Unmounts what a server offers that does not answer, as `umount -f -l` does. What is still to be written has to fail before, because the
+/// kernel writes it when the last user of the mount is gone, and nobody can end those calls.
+fn abandon(target: &str) -> rustix::io::Result<()> {
+    let root = target.to_owned();
+    let writing =
+        std::thread::spawn(move || rustix::fs::syncfs(fs::File::open(root)?).map_err(io::Error::from));
+    let deadline = Instant::now() + FAILURE_LIMIT;
+    while !writing.is_finished() && Instant::now() < deadline {
+        let _ = unmount(target, UnmountFlags::FORCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    unmount(target, UnmountFlags::FORCE | UnmountFlags::DETACH)
+}
+
+fn unmount_at(
+    target: &str,
+    mounted: Option<&MountIdentity>,
+    by: By,
+    wanted: Wanted,
+) -> Result<(), NotUndone> {
     let at = || target.to_owned();
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -158,7 +235,9 @@ fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(
             Ok(Verdict::Unknown(why)) => return Err(NotUndone::MountLeft { target: at(), why }),
             Err(e) => return Err(NotUndone::MountUnseen { target: at(), error: (&e).into() }),
         }
-        match unmount(target, UnmountFlags::empty()) {
+        let is_abandoned = wanted == Wanted::No && mounted.is_some_and(is_served) && !answers(target);
+        let unmounted = if is_abandoned { abandon(target) } else { unmount(target, UnmountFlags::empty()) };
+        match unmounted {
             Ok(()) => {}
             // EINVAL: not a mount point (any more).
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => return Ok(()),

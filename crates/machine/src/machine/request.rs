@@ -70,6 +70,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::StartMachine(_) => "boot a machine",
         Request::StartApart { .. } => "start an agent in namespaces of its own",
         Request::OwnNfsServer(_) => "note the NFS server",
+        Request::WatchNfsServer => "watch the NFS server",
         Request::EndNfsServer(_) => "end the NFS server",
         Request::ReadTicks => "read the processor's counter",
         Request::TickOffset { .. } => "read the offset of a counter",

@@ -4,12 +4,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
+use rustix::process::Signal;
 
 use super::arguments::{self, MachineFiles};
 use super::doing;
@@ -24,6 +26,7 @@ use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::hypervisor::RunningMachine;
 use crate::lab_image::initramfs;
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
@@ -114,7 +117,7 @@ impl QemuMachine {
                         Ok((qemu, qmp, connection, joining.map(|joining| joining.keeper)))
                     }
                     Err(e) => {
-                        kill_group(&qemu, rustix::process::Signal::KILL);
+                        kill_group(&qemu, Signal::KILL);
                         let _ = qemu.wait();
                         Err(e.explained(&files.qemu_log()))
                     }
@@ -221,6 +224,7 @@ impl QemuMachine {
             let what = match e {
                 NoAnswer::TimedOut(_) => late("it did not boot", limit),
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
+                NoAnswer::GivenUp(loss) => format!("it was given up while booting ({loss})"),
             };
             let last_words = self.last_words();
             self.stop();
@@ -248,7 +252,7 @@ impl RunningMachine for QemuMachine {
         let mut patience = self.patience(limit);
         let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut patience));
         let Some(keeper) = &self.keeper else { return answer };
-        if let Err(NoAnswer::Gone(_)) = answer {
+        if let Err(NoAnswer::Gone(_) | NoAnswer::GivenUp(_)) = answer {
             return answer;
         }
         // What the caller does next, to a disk for example, is to happen at a certain time of the machine's peer, too.
@@ -308,7 +312,7 @@ impl RunningMachine for QemuMachine {
 
     fn stop(&self) {
         let mut qemu = lock(&self.qemu);
-        kill_group(&qemu, rustix::process::Signal::KILL);
+        kill_group(&qemu, Signal::KILL);
         let _ = qemu.wait();
         drop(qemu);
         self.connection.close("it was shut down");
@@ -318,8 +322,12 @@ impl RunningMachine for QemuMachine {
         lock(&self.qemu).try_wait().is_ok_and(|status| status.is_some())
     }
 
-    fn give_up(&self, reason: &str) {
-        self.connection.close(reason);
+    fn give_up(&self, loss: Loss) {
+        self.connection.give_up(loss);
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        self.connection.loss()
     }
 
     fn last_words(&self) -> String {
@@ -334,6 +342,10 @@ impl RunningMachine for QemuMachine {
             // A monitor that does not answer has nothing to add.
             None => doing::in_words(&mut lock(&self.qmp)).unwrap_or_default(),
         };
+        // Who is killed says nothing of it: what was printed until then is of other things.
+        if ended.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
+            return "; its QEMU was killed, for example because memory ran out (see `dmesg`)".to_owned();
+        }
         let console = tail(&self.files.console(), "its console ends");
         let qemu = tail(&self.files.qemu_log(), "QEMU said");
         if ended.is_some() && console.is_empty() && qemu.is_empty() {

@@ -24,8 +24,8 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, Seed, Top};
-use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
+use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, NetworkLoss, Seed, Top};
+use nestor_machine::{Cause, Command, Loss, Machine, MachineError, ProgramEnd};
 use nestor_stack::Stack;
 use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
 
@@ -80,11 +80,15 @@ enum CellError {
     #[error("{0}")]
     Trace(#[from] TraceProblem),
     #[error(transparent)]
+    Network(NetworkLoss),
+    #[error(transparent)]
     Recorder(Box<recorder::FailedRecorder>),
     #[error("{0}\n{1}")]
     Full(String, String),
     #[error("{0}\n{1}")]
     ServerEnded(String, String),
+    #[error("{0}\n{1}")]
+    Withdrawn(String, String),
 }
 
 /// How a cell ended.
@@ -166,14 +170,12 @@ fn measure_on_fresh_stack(
     if let Some(why) = lost {
         environment.settings.insert("built at the second attempt".to_owned(), why);
     }
-    let measured = measure_on(lab, &built, request, progress);
+    let measured = measure_on(lab, &built, request, progress).map_err(|e| explained(e, lab, &built));
     if measured.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
     }
-    let measured = measured
-        .map_err(|e| explained(e, lab, &built))
-        .and_then(|timed| with_all_written(timed, lab, &built));
+    let measured = measured.and_then(|timed| with_all_written(timed, lab, &built));
     progress("taking the stack down");
     let taken_down = lab.take_down(built);
     let measured = measured?;
@@ -198,12 +200,23 @@ fn with_all_written(mut timed: Timed, lab: &Lab, built: &BuiltStack) -> Result<T
 
 /// The same with what the stack says of why it happened, while it still stands.
 fn explained(error: CellError, lab: &Lab, built: &BuiltStack) -> CellError {
+    if let Some(loss) = error.loss() {
+        return CellError::Network(lab.network_loss(built, loss));
+    }
     if error.cause() == FailureCause::MachineLost {
         return error;
     }
     let ended = lab.ended_servers(built);
     if !ended.is_empty() {
         return CellError::ServerEnded(error.to_string(), ended.join("\n"));
+    }
+    let withdrawn = match &error {
+        CellError::Load(LoadError::Stale { .. }) => lab.stale_exports(built),
+        CellError::Load(_) => lab.withdrawn_exports(built),
+        _ => Vec::new(),
+    };
+    if !withdrawn.is_empty() {
+        return CellError::Withdrawn(error.to_string(), withdrawn.join("\n"));
     }
     let full = match &error {
         CellError::Load(_) => lab.full_file_systems(built),
@@ -220,8 +233,22 @@ impl CellError {
             || self.cause() == FailureCause::NotInstalled
     }
 
+    /// What has ended on the stack's network, so that one of its machines was given up.
+    fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Machine(e) | Self::Build(BuildError::Machine(e) | BuildError::Layer { source: e, .. }) => {
+                match e.cause() {
+                    Cause::GivenUp { loss } => Some(loss),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     fn cause(&self) -> FailureCause {
         match self {
+            Self::Network(_) => FailureCause::MachineLost,
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
             Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
             Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
@@ -232,7 +259,7 @@ impl CellError {
             Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
             Self::Load(LoadError::OutOfMemory { .. }) => FailureCause::NoMemory,
             Self::Recorder(failed) if failed.ended.is_some() => FailureCause::NoMemory,
-            Self::Recorder(_) | Self::ServerEnded(..) => FailureCause::Other,
+            Self::Recorder(_) | Self::ServerEnded(..) | Self::Withdrawn(..) => FailureCause::Other,
             Self::Load(_) => FailureCause::Workload,
         }
     }
@@ -299,8 +326,9 @@ fn measure_on(
     let asleep_s = clocks.asleep_s_until(&Clocks::now());
     // Also after a failure: recorders must not outlive the cell.
     let recorded = observation.stop(lab, built);
+    // The disk of a machine that stands for ever never comes to rest, and goes with it.
+    let output = output.map_err(CellError::Machine)?;
     lab.set_disk_timing(false)?;
-    let output = output?;
     let mut load = request.workload.parse_output(&output)?;
     let recorded = recorded?;
     let truth = marked.and_then(|file| joined::truth(built, &recorded, &output, &file));
@@ -362,6 +390,7 @@ fn cause_of(error: &MachineError) -> FailureCause {
         Cause::NotMounted | Cause::NotSupported => FailureCause::NotPossible,
         Cause::NotInstalled { .. } => FailureCause::NotInstalled,
         Cause::MachineLost
+        | Cause::GivenUp { .. }
         | Cause::MachineSilent
         | Cause::NotStarted
         | Cause::NotStartedInTime
@@ -396,7 +425,10 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
     match problem {
         LabProblem::NotRoot { .. }
         | LabProblem::HostMemoryIsGiven { .. }
-        | LabProblem::Link(LinkProblem::KernelLacks { .. }) => FailureCause::NotPossible,
+        | LabProblem::Link(LinkProblem::KernelLacks { .. } | LinkProblem::NoVersion { .. }) => {
+            FailureCause::NotPossible
+        }
+        LabProblem::Link(LinkProblem::NoServer { source, .. }) => cause_of_layer(source),
         LabProblem::NoHypervisor => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,

@@ -105,7 +105,8 @@ impl Observation {
     pub(super) fn stop(self, lab: &Lab, built: &BuiltStack) -> Result<Recorded, CellError> {
         let networks = self.networks.finish(lab, built);
         let processors = self.processors.finish();
-        let marks = (self.time.is_virtual()).then(|| lab.take_instructions());
+        // A machine that does not answer does not come to a stand, which is waited for.
+        let marks = (self.time.is_virtual() && processors.is_ok()).then(|| lab.take_instructions());
         let disk = lab.served_disk();
         let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
         let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nestor_processor::InstructionMarks;
-use nestor_stack::{Machines, Relation};
+use nestor_stack::{MachineIndex, Machines, Relation};
 
 use super::*;
 use crate::connection::NoAnswer;
@@ -16,7 +16,7 @@ use crate::virtual_time::TimeKeeper;
 #[derive(Default)]
 struct Played {
     has_ended: AtomicBool,
-    given_up: Mutex<Option<String>>,
+    given_up: Mutex<Option<Loss>>,
 }
 
 impl RunningMachine for Played {
@@ -62,12 +62,16 @@ impl RunningMachine for Played {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    fn give_up(&self, reason: &str) {
-        *lock(&self.given_up) = Some(reason.to_owned());
+    fn give_up(&self, loss: Loss) {
+        lock(&self.given_up).get_or_insert(loss);
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        lock(&self.given_up).clone()
     }
 
     fn last_words(&self) -> String {
-        String::new()
+        "; it was played".to_owned()
     }
 }
 
@@ -107,7 +111,7 @@ impl Linkage {
         }
     }
 
-    fn given_up(&self) -> [Option<String>; 2] {
+    fn given_up(&self) -> [Option<Loss>; 2] {
         [&self.host, &self.client].map(|machine| lock(&machine.given_up).clone())
     }
 }
@@ -131,8 +135,8 @@ fn without_the_server_of_the_link_both_machines_are_given_up() {
     let linked = linkage.linked();
     linkage.kill_server();
     assert!(linked.is_over());
-    let reason = Some("the server of its link was ended by signal 9".to_owned());
-    assert_eq!(linkage.given_up(), [reason.clone(), reason]);
+    let loss = Some(Loss::Link { server: linkage.server, ended: ProgramEnd::Signal(9) });
+    assert_eq!(linkage.given_up(), [loss.clone(), loss]);
 }
 
 #[test]
@@ -143,7 +147,17 @@ fn without_one_machine_the_other_is_given_up() {
     assert!(linked.is_over());
     let [host, client] = linkage.given_up();
     assert_eq!(host, None, "what it says of itself is said by its own end");
-    assert_eq!(client.unwrap(), "the machine `host` at the other end of its link has ended");
+    let place = MachinePlace::Root(MachineIndex::OUTERMOST);
+    assert_eq!(client, Some(Loss::Machine { place, said: "; it was played".to_owned() }));
+}
+
+#[test]
+fn what_a_machine_says_it_has_lost_the_other_has_lost_too() {
+    let linkage = Linkage::new();
+    let linked = linkage.linked();
+    linkage.host.give_up(Loss::NfsServer);
+    assert!(linked.is_over());
+    assert_eq!(linkage.given_up(), [Some(Loss::NfsServer), Some(Loss::NfsServer)]);
 }
 
 #[test]
