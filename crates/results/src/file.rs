@@ -25,6 +25,7 @@
 //! workloads = ["fio:seq-read"]
 //! replications = 5
 //! trace = "full"
+//! apart = true                         # compared with nothing: no baseline runs for them, and nothing else is recorded because of them
 //!
 //! [scales.small]                       # a size of the study: keys that replace those above
 //! workloads = ["fio:seq-read:scale=0.02"]
@@ -87,7 +88,7 @@ const SCALE_KEYS: [&str; 11] = [
     "also",
 ];
 
-const ALSO_KEYS: [&str; 5] = ["stacks", "workloads", "replications", "trace", "trace_cost"];
+const ALSO_KEYS: [&str; 6] = ["stacks", "workloads", "replications", "trace", "trace_cost", "apart"];
 const STOP_KEYS: [&str; 3] = ["looks", "half_width_percent", "threshold_percent"];
 
 /// The most blocks a study may ask for.
@@ -261,6 +262,7 @@ impl<'a> Reader<'a> {
             replications: self.replications()?.unwrap_or(1),
             trace: self.trace()?,
             trace_cost: self.value("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
+            apart: self.value("apart").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
         })
     }
 
@@ -274,6 +276,7 @@ impl<'a> Reader<'a> {
             replications: study.replications,
             trace: None,
             trace_cost: study.trace_cost,
+            apart: false,
         });
         // The first part says for itself what it costs.
         study.trace_cost = false;
@@ -294,9 +297,27 @@ impl<'a> Reader<'a> {
                     study.workloads.push(workload.clone());
                 }
             }
+            self.refuse_shared_cell(study, &part, value)?;
             study.parts.push(part);
         }
         Ok(())
+    }
+
+    /// Refuses a cell that is apart in one part and in another as well: it would have to be recorded in two ways.
+    fn refuse_shared_cell(&self, study: &Study, part: &Part, value: &Value<'_>) -> Result<(), Complaint> {
+        let others = study.parts.iter().filter(|other| other.apart || part.apart);
+        let shared = others.flat_map(|other| {
+            let cells = part
+                .stacks
+                .iter()
+                .flat_map(|stack| part.workloads.iter().map(move |workload| (stack, workload)));
+            cells.filter(|(stack, workload)| other.holds(stack, workload))
+        });
+        let Some((stack, workload)) = shared.into_iter().next() else { return Ok(()) };
+        Err(self
+            .source
+            .complain(value.span(), format!("{stack} {workload} is apart from the others, and in another part as well"))
+            .help("give the workload of the part that is apart another option, such as another `runtime` or `scale`"))
     }
 
     /// Blocks of a part that does not say how many: those of the scale, if it says nothing of the parts themselves; as many as a

@@ -86,7 +86,8 @@ impl Decisions {
         }
         let mut decisions = BTreeMap::new();
         for stack in study.stacks.iter().filter(|s| !study.is_baseline(s)) {
-            for workload in study.workloads.iter().filter(|w| study.holds(stack, w)) {
+            let compared = |w: &&WrittenWorkload| study.holds(stack, w) && study.apart(stack, w).is_none();
+            for workload in study.workloads.iter().filter(compared) {
                 let samples_of = |stack| by_cell.get(&(stack, workload)).map_or(&[][..], Vec::as_slice);
                 let pairs = pairs_to_average(samples_of(study.baseline_of(stack)), samples_of(stack));
                 // What is decided here is shown with intervals of the study's confidence, also where a cell has fewer looks.

@@ -68,6 +68,9 @@ pub struct Study {
     /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// What its parts record, as [`Study::note_recording`] found it, in their order; empty in studies that were begun before it was noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recording: Vec<TraceMode>,
     /// Remarks on its workloads for the user, before it runs. Not stored.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -86,6 +89,17 @@ pub struct Part {
     pub trace: Option<TraceMode>,
     /// Whether each traced cell is run untraced as well.
     pub trace_cost: bool,
+    /// Whether its cells are compared with nothing: no baseline runs for them, and they are recorded as the part says, whatever others
+    /// under the same workload record. No other part has these cells.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
+}
+
+impl Part {
+    /// Whether it has this cell itself; a baseline runs for others, too.
+    pub fn holds(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
+        self.stacks.contains(stack) && self.workloads.contains(workload)
+    }
 }
 
 /// What applies to a cell; if several parts contain it, the most.
@@ -130,6 +144,7 @@ impl Study {
             figures: Vec::new(),
             findings: Vec::new(),
             files: BTreeMap::new(),
+            recording: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -165,11 +180,16 @@ impl Study {
     }
 
     fn rule_of(&self, parts: &[Part], stack: &WrittenStack, workload: &WrittenWorkload) -> Option<CellRule> {
+        if let Some(part) = self.apart(stack, workload) {
+            let trace = part.trace.unwrap_or(self.trace);
+            let untraced_twin = (part.trace_cost || self.trace_cost) && trace.records();
+            return Some(CellRule { replications: part.replications, trace, untraced_twin });
+        }
         let baseline = self.baseline_of(stack);
         let mut rule: Option<CellRule> = None;
         // What is compared is recorded alike, or the cost of recording would be part of the difference.
         let mut trace = None;
-        for part in parts.iter().filter(|p| p.workloads.contains(workload)) {
+        for part in parts.iter().filter(|p| !p.apart && p.workloads.contains(workload)) {
             if part.stacks.iter().any(|s| self.baseline_of(s) == baseline) {
                 let here = part.trace.unwrap_or(self.trace);
                 // The variants are ordered from everything to nothing.
@@ -195,6 +215,29 @@ impl Study {
         rule.map(|r| CellRule { trace, untraced_twin: r.untraced_twin && trace.records(), ..r })
     }
 
+    /// The part of a cell that is compared with nothing.
+    pub fn apart(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<&Part> {
+        self.parts.iter().find(|part| part.apart && part.holds(stack, workload))
+    }
+
+    /// What each part records, in their order.
+    fn recording_of_parts(&self) -> Vec<TraceMode> {
+        match self.parts.as_slice() {
+            [] => vec![self.trace],
+            parts => parts.iter().map(|part| part.trace.unwrap_or(self.trace)).collect(),
+        }
+    }
+
+    /// Notes what the parts record, so that it is part of what identifies the results: cells that are recorded otherwise are other cells.
+    pub fn note_recording(&mut self) {
+        self.recording = self.recording_of_parts();
+    }
+
+    /// Whether both record the same, noted or not.
+    pub fn records_as(&self, other: &Self) -> bool {
+        self.recording_of_parts() == other.recording_of_parts()
+    }
+
     /// Whether any cell is run untraced as well.
     pub fn measures_trace_cost(&self) -> bool {
         (self.trace_cost && self.trace.records()) || self.parts.iter().any(|p| p.trace_cost)
@@ -208,16 +251,16 @@ impl Study {
 
     /// What identifies results that may be put together: 16 hexadecimal digits.
     ///
-    /// Covers the stacks, workloads, baselines and seed, what the noted files hold, and the `ground` they ran on
-    /// (`emulated`, `this`, `ssh:HOST`). It leaves out the title, the number of replications, the budget, the sentinels and what is
-    /// recorded, so that a study can be continued with more blocks or more time; and the claims and figures, which only
-    /// ask the results.
+    /// Covers the stacks, workloads, baselines and seed, what the noted files hold, what is noted of the recording, and the `ground` they
+    /// ran on (`emulated`, `this`, `ssh:HOST`). It leaves out the title, the number of replications, the budget and the sentinels,
+    /// so that a study can be continued with more blocks or more time; and the claims and figures, which only ask the results.
     pub fn hash(&self, ground: &str) -> String {
         let identity = (&self.stacks, &self.baselines, &self.workloads, self.seed, ground);
-        // Without files it is what it was before files were noted: studies that were begun then can be gone on with.
-        let text = match self.files.is_empty() {
-            true => serde_json::to_string(&identity),
-            false => serde_json::to_string(&(identity, &self.files)),
+        // Of what is not noted it is what it was before that was noted: studies that were begun then can be gone on with.
+        let text = match (self.files.is_empty(), self.recording.is_empty()) {
+            (true, true) => serde_json::to_string(&identity),
+            (false, true) => serde_json::to_string(&(identity, &self.files)),
+            (_, false) => serde_json::to_string(&(identity, &self.files, &self.recording)),
         };
         let text = text.expect("texts and whole numbers have a JSON form");
         sha256_hex(text.as_bytes())[..16].to_owned()

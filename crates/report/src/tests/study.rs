@@ -271,6 +271,7 @@ fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
         replications: 1,
         trace: None,
         trace_cost: false,
+        apart: false,
     };
     begun.study.parts = vec![part(&STACKS[..2], &WORKLOADS), part(&STACKS, &WORKLOADS[..1])];
     let report = StudyReport::of(&begun, &[]);

@@ -3,6 +3,7 @@
 //! | name | one row for each |
 //! |---|---|
 //! | `cell` | counted run: the latest measured one of a cell, without violated identities, on one side of every change point |
+//! | `apart` | the same of a part of the study that is compared with nothing, and may be recorded otherwise; `cell` has none of these |
 //! | `twin` | cell that ran traced and untraced |
 //! | `raw_disk` | `cell` of a guest on the raw disk, in the cache mode that is asked about |
 //! | `pair` | `cell` of a nested stack with the raw disk of the same guest, workload and block |
@@ -28,6 +29,7 @@ use rusqlite::{Connection, params};
 use super::changes::{self, Parted};
 use super::functions::add_functions;
 use super::surfaces;
+use crate::Study;
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// A connection on which a study's tables are laid out.
@@ -120,8 +122,9 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(crate) const TABLES: [&str; 16] = [
+pub(crate) const TABLES: [&str; 17] = [
     "cell",
+    "apart",
     "twin",
     "raw_disk",
     "pair",
@@ -142,13 +145,36 @@ pub(crate) const TABLES: [&str; 16] = [
 fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec<Parted>> {
     // Where temporary tables are kept: they are small, and the folder for temporary files may be full.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    connection.execute_batch("CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY)")?;
+    connection.execute_batch(
+        "CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, apart INTEGER NOT NULL DEFAULT 0)",
+    )?;
     connection.execute(COUNTED, params![study.hash])?;
+    set_apart(connection, &study.study)?;
     let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
+    for (table, apart) in [("cell", 0), ("apart", 1)] {
+        connection
+            .execute_batch(&format!("CREATE TEMP TABLE {table} AS {CELLS} AND counted.apart = {apart}"))?;
+    }
+    connection.execute_batch(INDEXES)?;
     connection.execute_batch(VIEWS)?;
     surfaces::lay_out(connection)?;
     Ok(parted)
+}
+
+/// Notes which runs are of parts that are compared with nothing.
+fn set_apart(connection: &Connection, study: &Study) -> rusqlite::Result<()> {
+    let mut set = connection.prepare(
+        "UPDATE temp.counted SET apart = 1 WHERE run IN (SELECT number FROM main.runs WHERE stack = ? AND workload = ?)",
+    )?;
+    for part in study.parts.iter().filter(|part| part.apart) {
+        for stack in &part.stacks {
+            for workload in &part.workloads {
+                set.execute(params![stack, workload])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn cache_modes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
@@ -163,7 +189,7 @@ fn cache_modes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 
 /// The latest measured run of each cell; of those, not the ones with a violated identity.
 const COUNTED: &str = "
-INSERT INTO temp.counted
+INSERT INTO temp.counted (run)
 SELECT latest.number FROM (
     SELECT max(number) AS number FROM main.runs WHERE study_hash = ?1 AND outcome = 'measured'
     GROUP BY stack, workload, block, repeat, untraced_twin
@@ -195,8 +221,10 @@ WHERE coalesce(p.guest_fs_options, '') = (SELECT coalesce(q.guest_fs_options, ''
         WHERE q.host_fs IS p.host_fs GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1)
     AND p.common = (SELECT common FROM stack_parts GROUP BY common ORDER BY count(*) DESC, common LIMIT 1)
     AND (p.kind <> 'nested' OR p.nesting = (SELECT nesting FROM stack_parts WHERE kind = 'nested'
-        GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1));
-CREATE TEMP TABLE cell AS
+        GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1));";
+
+/// The columns of `cell` and of `apart`.
+const CELLS: &str = "
 SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
@@ -218,7 +246,9 @@ JOIN main.runs AS r ON r.number = counted.run
 JOIN stack_parts AS p ON p.stack = r.stack
 LEFT JOIN main.workloads AS w ON w.workload = r.workload
 LEFT JOIN main.loads AS l ON l.run = r.number
-WHERE t.untraced_twin = 0;
+WHERE t.untraced_twin = 0";
+
+const INDEXES: &str = "
 CREATE UNIQUE INDEX temp.cell_by_run ON cell (run);
 CREATE INDEX temp.cell_by_parts ON cell (workload, guest, block);
 CREATE INDEX temp.cell_by_load ON cell (load, guest, host);";
@@ -261,9 +291,9 @@ JOIN main.layer_metrics AS m ON m.run = s.run AND m.depth = s.depth;
 CREATE TEMP VIEW load_options AS
 SELECT w.engine, w.load, w.workload, w.files, w.file_bytes, w.bytes, w.scale_factor, o.name, o.value
 FROM main.workloads AS w JOIN main.workload_options AS o ON o.workload = w.workload
-WHERE w.workload IN (SELECT workload FROM cell);
+WHERE w.workload IN (SELECT workload FROM cell UNION SELECT workload FROM apart);
 CREATE TEMP VIEW setting AS
-SELECT e.run, e.kind, e.name, e.value FROM main.environment AS e WHERE e.run IN (SELECT run FROM cell);";
+SELECT e.run, e.kind, e.name, e.value FROM main.environment AS e WHERE e.run IN (SELECT run FROM cell UNION SELECT run FROM apart);";
 
 const DROP_CHOICE: &str = "DROP TABLE IF EXISTS temp.pair; DROP TABLE IF EXISTS temp.raw_disk;";
 

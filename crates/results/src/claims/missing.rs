@@ -27,7 +27,7 @@ impl Missing {
     pub fn of(evidence: &Evidence, study: &StudyRecord) -> rusqlite::Result<Self> {
         let connection = evidence.connection();
         let counted: BTreeSet<(String, String)> = connection
-            .prepare("SELECT DISTINCT stack, workload FROM cell")?
+            .prepare("SELECT stack, workload FROM cell UNION SELECT stack, workload FROM apart")?
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
         let mut failures = connection.prepare(

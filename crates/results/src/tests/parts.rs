@@ -220,3 +220,64 @@ fn what_a_rule_would_have_saved_is_told_from_all_blocks() {
     assert_eq!((saving.cells, saving.all_cells, saving.same, saving.comparisons), (13, 15, 2, 2));
     insta::assert_snapshot!(saving.in_words(), @"the stopping rule would have needed 13 of 15 cells, 87 % of their time, and come to the same verdict in 2 of 2 comparisons");
 }
+
+/// The study with a part that is compared with nothing.
+fn with_apart(workload: &str) -> Result<Study, String> {
+    let apart = format!(
+        "[[also]]\nstacks = [\"ext3/kvm/raw/xfs/hdd\"]\nworkloads = [\"{workload}\"]\nreplications = 2\ntrace = \"full\"\n\
+         apart = true\n\n[stop]"
+    );
+    parse(&FILE.replace("[stop]", &apart), None)
+}
+
+#[test]
+fn a_part_that_is_apart_runs_without_a_baseline_and_is_recorded_as_it_says() {
+    let study = with_apart("fio:rand-read").unwrap();
+    let (stack, workload) = ("ext3/kvm/raw/xfs/hdd".into(), "fio:rand-read".into());
+    let rule = study.rule(&stack, &workload).unwrap();
+    assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (2, TraceMode::Full, false));
+    assert!(!study.holds(&"ext3/kvm/hdd".into(), &workload), "nothing is compared with its baseline");
+    assert_eq!(study.rule(&stack, &"fio:seq-read".into()).unwrap().trace, TraceMode::Layers);
+    // Nothing decides that it has enough blocks.
+    let seen = samples(&study, "ext3/kvm/raw/xfs/hdd", 3, 0.5, 0.01);
+    let decisions = Decisions::of(&study, &seen, None);
+    assert_eq!(decisions.get(&stack, &workload), None);
+    let blocks: Vec<u32> = study
+        .all_cells(false, &decisions)
+        .into_iter()
+        .filter(|c| c.workload == workload)
+        .map(|c| c.block)
+        .collect();
+    assert_eq!(blocks, [0, 1]);
+}
+
+#[test]
+fn a_cell_is_not_apart_and_compared() {
+    insta::assert_snapshot!(with_apart("fio:seq-read").unwrap_err(), @r"
+    studies/p.toml:16:1: ext3/kvm/raw/xfs/hdd fio:seq-read is apart from the others, and in another part as well
+      16 | [[also]]
+         | ^^^^^^^^
+      give the workload of the part that is apart another option, such as another `runtime` or `scale`
+    ");
+}
+
+#[test]
+fn a_study_that_records_otherwise_is_another_one() {
+    let noted = |text: &str| {
+        let mut study = parse(text, None).unwrap();
+        study.note_recording();
+        study
+    };
+    let study = noted(FILE);
+    let part = noted(&FILE.replace("trace = \"full\"", "trace = \"layers\""));
+    let all = noted(&FILE.replace("trace = \"layers\"", "trace = \"none\""));
+    for other in [&part, &all] {
+        assert!(!other.records_as(&study));
+        assert_ne!(other.hash("emulated"), study.hash("emulated"));
+    }
+    let earlier = parse(FILE, None).unwrap();
+    assert!(earlier.records_as(&study), "what was not noted is in its record all the same");
+    assert_ne!(earlier.hash("emulated"), study.hash("emulated"));
+    let read_back: Study = serde_json::from_str(&serde_json::to_string(&study).unwrap()).unwrap();
+    assert_eq!(read_back.hash("emulated"), study.hash("emulated"));
+}

@@ -100,6 +100,7 @@ impl<'a> Bench<'a> {
         }
         set_tracing(&mut study, self.lab)?;
         study.note_files()?;
+        study.note_recording();
         Ok(study)
     }
 }
@@ -128,6 +129,7 @@ fn study_of(part: Part) -> Study {
                 replications,
                 trace: None,
                 trace_cost: false,
+                apart: false,
             }
         };
         study.parts = vec![piece(&part.probes, vec![FLUSH_PROBE.into()], 1)];

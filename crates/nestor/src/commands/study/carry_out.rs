@@ -15,7 +15,7 @@ use nestor_slurm::Slurm;
 
 use super::next::next_commands;
 use super::plan::{print_plan, say_what_begins};
-use super::resume::as_begun;
+use super::resume::{as_begun, as_named};
 use super::user_media::require_allowed;
 use crate::arguments::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
@@ -47,6 +47,7 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     super::check_profiles(&study)?;
     set_tracing(&mut study, lab)?;
     study.note_files()?;
+    study.note_recording();
     Ok(study)
 }
 
@@ -117,7 +118,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
 
 /// A study on a ground as it is kept, with its sessions so far.
 fn record_of(store: &Store, study: Study, ground: WrittenPlace, resume: bool) -> Result<StudyRecord> {
-    let study = if resume { as_begun(store, study, &ground)? } else { study };
+    let study = if resume { as_begun(store, study, &ground)? } else { as_named(store, study, &ground)? };
     let hash = study.hash(&ground);
     let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
     let before = store.study(&hash)?;

@@ -29,11 +29,12 @@ pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<S
 
 /// The study as it is to be gone on with. Refuses one that is not the one that was begun, and says what has changed.
 pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
+    let study = as_named(store, study, ground)?;
     if store.study(&study.hash(ground))?.is_some() {
         return Ok(study);
     }
-    let not_noted = Study { files: BTreeMap::new(), ..study.clone() };
-    if not_noted.has_files_not_noted() && store.study(&not_noted.hash(ground))?.is_some() {
+    let not_noted = Study { files: BTreeMap::new(), recording: Vec::new(), ..study.clone() };
+    if not_noted.has_files_not_noted() && began_recording_the_same(store, &not_noted, ground)? {
         let files = units::listed(study.files.keys());
         errln!(
             "note: an earlier version began this study and did not record the contents of {files}: whether \
@@ -67,6 +68,19 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     );
 }
 
+/// The study under the name that it was begun with: an earlier version did not have what is recorded in it.
+pub fn as_named(store: &Store, study: Study, ground: &str) -> Result<Study> {
+    let earlier = Study { recording: Vec::new(), ..study.clone() };
+    let is_earlier =
+        store.study(&study.hash(ground))?.is_none() && began_recording_the_same(store, &earlier, ground)?;
+    Ok(if is_earlier { earlier } else { study })
+}
+
+/// Whether a study of this name was begun, and recorded what this one records.
+fn began_recording_the_same(store: &Store, study: &Study, ground: &str) -> Result<bool> {
+    Ok(store.study(&study.hash(ground))?.is_some_and(|begun| begun.study.records_as(study)))
+}
+
 /// Files that a workload names in both and that do not hold what they held.
 fn changed_files<'a>(before: &StudyRecord, now: &'a Study) -> Vec<&'a str> {
     let then = &before.study.files;
@@ -93,6 +107,9 @@ fn changes(before: &StudyRecord, now: &Study) -> Vec<String> {
         if let Some(then) = before.baselines.get(stack).filter(|then| *then != baseline) {
             changes.push(format!("baseline of {stack}: was {then}, is now {baseline}"));
         }
+    }
+    if !before.records_as(now) {
+        changes.push("what is recorded".to_owned());
     }
     if before.seed != now.seed {
         changes.push(format!("seed: was {}, is now {}", before.seed, now.seed));
