@@ -124,7 +124,7 @@ fn by_layers(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<String
     let together = |(one, other): &(&(String, i64, RunLevels), &(String, i64, RunLevels))| one.0 == other.0;
     let (beside, apart): (Vec<_>, Vec<_>) = pairs.partition(together);
     let mut pairs = if beside.is_empty() { apart } else { beside };
-    let ratio = |one: &RunLevels, other: &RunLevels| one.mb_per_s / other.mb_per_s.max(1e-9);
+    let ratio = |one: &RunLevels, other: &RunLevels| one.throughput / other.throughput.max(1e-9);
     pairs.sort_by(|a, b| ratio(&a.0.2, &a.1.2).total_cmp(&ratio(&b.0.2, &b.1.2)));
     let ((_, run, levels), (_, beside, base)) = *pairs.get(pairs.len() / 2)?;
     let told: Vec<String> = levels.differences(base).into_iter().take(DIFFERENCES).collect();

@@ -116,7 +116,10 @@ impl Watcher for Progress {
 
 fn outcome_line(record: &CellRecord, run: i64) -> String {
     let result = match &record.outcome {
-        Outcome::Measured(measured) => format!("{:.1} MB/s", measured.load.bytes_per_second() / 1e6),
+        Outcome::Measured(measured) => {
+            let unit = measured.load.rate_unit();
+            unit.words(measured.load.rate(unit))
+        }
         // Why is part of the result, which comes at the end.
         Outcome::Failed(_) => "failed".to_owned(),
     };

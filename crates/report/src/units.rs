@@ -2,17 +2,27 @@
 
 use nestor_statistics::{Interval, Mean, Ratio};
 pub use nestor_text::units::*;
+use nestor_workload::RateUnit;
 
-/// An interval of rates without the unit: `[25.1, 27.3]`.
-pub fn rate_interval(interval: Interval) -> String {
-    format!("[{}, {}]", digits(interval.low / 1e6), digits(interval.high / 1e6))
+/// An interval of throughputs without the unit: `[25.1, 27.3]`.
+pub fn rate_interval(interval: Interval, unit: RateUnit) -> String {
+    format!("[{}, {}]", without_unit(interval.low, unit), without_unit(interval.high, unit))
 }
 
-/// How certain a mean rate is, without the unit: its interval, or the two rates that it is of: `25.1, 27.3`. `None` of one rate.
-pub fn spread(mean: &Mean, rates: &[f64]) -> Option<String> {
-    let two =
-        || (rates.len() == 2 && mean.samples == 2).then(|| listed(rates.iter().map(|r| digits(r / 1e6))));
-    mean.interval.map(rate_interval).or_else(two)
+/// How certain a mean throughput is, without the unit: its interval, or the two that it is of: `25.1, 27.3`. `None` of one.
+pub fn spread(mean: &Mean, rates: &[f64], unit: RateUnit) -> Option<String> {
+    let two = || {
+        let listed = || listed(rates.iter().map(|rate| without_unit(*rate, unit)));
+        (rates.len() == 2 && mean.samples == 2).then(listed)
+    };
+    mean.interval.map(|interval| rate_interval(interval, unit)).or_else(two)
+}
+
+fn without_unit(value: f64, unit: RateUnit) -> String {
+    match unit {
+        RateUnit::OperationsPerSecond if value >= 100.0 => count(value.round() as u64),
+        unit => digits(value / unit.scale()),
+    }
 }
 
 /// `5 fresh stacks`, `1 fresh stack: no interval`.

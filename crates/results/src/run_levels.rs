@@ -9,6 +9,7 @@ use nestor_stack::MachineName;
 use nestor_statistics::LatencyHistogram;
 use nestor_text::units;
 use nestor_trace::{LayerMetrics, TracePoint};
+use nestor_workload::RateUnit;
 
 use crate::record::{CellRecord, Measured};
 use crate::structure::Quantity;
@@ -27,8 +28,10 @@ pub struct RunLevels {
     pub stack: WrittenStack,
     /// The workload.
     pub workload: WrittenWorkload,
-    /// Throughput of the application.
-    pub mb_per_s: f64,
+    /// Throughput of the application, in its unit per second.
+    pub throughput: f64,
+    /// What that is in.
+    pub unit: RateUnit,
     elapsed_s: f64,
     work: Work,
     operations: f64,
@@ -102,10 +105,12 @@ impl RunLevels {
         let levels = levels(measured);
         let operations: u64 = measured.load.operations.values().map(|o| o.operations).sum();
         let (bytes, operations) = (measured.load.bytes() as f64, operations as f64);
+        let unit = measured.load.rate_unit();
         (!levels.is_empty()).then(|| Self {
             stack: record.stack.clone(),
             workload: record.workload.clone(),
-            mb_per_s: measured.load.bytes_per_second() / 1e6,
+            throughput: measured.load.rate(unit),
+            unit,
             elapsed_s: measured.load.elapsed_ns as f64 / 1e9,
             work: if bytes > 0.0 {
                 Work::Mib(bytes / MIB)
@@ -165,6 +170,11 @@ impl RunLevels {
             counts.map(|(quantity, count)| Some((place.clone(), quantity, count? / self.operations)))
         };
         self.levels.iter().flat_map(of_level).flatten().collect()
+    }
+
+    /// Its throughput: `26.2 MB/s`.
+    pub fn throughput_words(&self) -> String {
+        self.unit.words(self.throughput)
     }
 
     /// Work in a second, in the unit of the work.

@@ -1,5 +1,6 @@
 //! What the work of a load is counted in.
 
+use nestor_text::units;
 use serde::{Deserialize, Serialize};
 
 use crate::{Demand, LoadResult};
@@ -23,6 +24,19 @@ impl RateUnit {
         }
     }
 
+    /// The unit of what has moved so many bytes a second: operations, where no data was moved.
+    pub fn of_moved(bytes_per_second: f64) -> Self {
+        if bytes_per_second > 0.0 { Self::BytesPerSecond } else { Self::OperationsPerSecond }
+    }
+
+    /// A number of this unit for people: `26.2 MB/s`, `142 IOPS`.
+    pub fn words(self, rate: f64) -> String {
+        match self {
+            Self::OperationsPerSecond => units::iops(rate),
+            Self::BytesPerSecond => units::rate(rate),
+        }
+    }
+
     /// What a number of this unit is divided by for printing.
     pub fn scale(self) -> f64 {
         match self {
@@ -40,6 +54,11 @@ impl Demand {
 }
 
 impl LoadResult {
+    /// What it is told in: bytes, or operations where it moved none.
+    pub fn rate_unit(&self) -> RateUnit {
+        RateUnit::of_moved(self.bytes_per_second())
+    }
+
     /// What all classes together reached, in this unit per second.
     pub fn rate(&self, unit: RateUnit) -> f64 {
         match unit {
@@ -53,6 +72,12 @@ impl LoadResult {
 mod tests {
     use super::*;
     use crate::Workload;
+
+    #[test]
+    fn what_moves_no_data_is_told_in_operations() {
+        let told = |bytes: f64| RateUnit::of_moved(bytes).words(5330.0);
+        assert_eq!([told(1.0), told(0.0)], ["0.00533 MB/s", "5 330 IOPS"]);
+    }
 
     #[test]
     fn sequential_work_is_judged_by_bytes() {

@@ -4,6 +4,7 @@ use minijinja::Value;
 use nestor_results::{CellSummary, Comparison, Mark};
 use nestor_stack::{MachineLabel, MachineName};
 use nestor_statistics::LatencySummary;
+use nestor_workload::RateUnit;
 use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};
@@ -182,17 +183,18 @@ impl CellPage {
 impl ThroughputPage {
     fn of(run: &RunView, is_beside_others: bool, highest: f64) -> Self {
         let summary = &run.summary;
-        let mean = summary.bytes_per_second;
+        let (mean, unit) = (summary.throughput(), summary.rate_unit());
         let values = summary.rates();
-        let spread = mean.and_then(|m| units::spread(&m, &values));
+        let spread = mean.and_then(|m| units::spread(&m, &values, unit));
+        let operations = summary.operations_per_second.filter(|_| unit == RateUnit::BytesPerSecond);
         // One dot says something beside those of other cells only.
         let compared = mean.filter(|_| is_beside_others || values.len() > 1);
         Self {
-            rate: mean.map(|m| typeset(&units::rate(m.value))),
+            rate: mean.map(|m| typeset(&unit.words(m.value))),
             interval: spread.as_deref().map(typeset).unwrap_or_default(),
-            iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
+            iops: operations.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
-            samples: chart(compared.map(|m| charts::samples_strip(&values, &m, highest * 1.05))),
+            samples: chart(compared.map(|m| charts::samples_strip(&values, unit, &m, highest * 1.05))),
             shown_run: run.shown_run,
             several: run.runs.len() > 1,
             runs: units::listed(&run.runs),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use nestor_text::markup_escaped;
+use nestor_workload::RateUnit;
 
 use crate::units;
 use crate::view::ServiceShares;
@@ -133,9 +134,15 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
     svg
 }
 
-/// The runs of a cell as dots with their mean and its interval, from 0 to `highest` bytes per second.
-pub(super) fn samples_strip(samples: &[f64], mean: &nestor_statistics::Mean, highest: f64) -> String {
+/// The runs of a cell as dots with their mean and its interval, from 0 to `highest`, all in one unit.
+pub(super) fn samples_strip(
+    samples: &[f64],
+    unit: RateUnit,
+    mean: &nestor_statistics::Mean,
+    highest: f64,
+) -> String {
     const WIDTH: f64 = 300.0;
+    let typeset_rate = |rate: f64| markup_escaped(&unit.words(rate));
     let at = |value: f64| (value / highest.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * (WIDTH - 12.0) + 6.0;
     let mut svg = format!(
         "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 38\" role=\"img\"><title>{} from {} to {}</title>",
@@ -168,8 +175,4 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_statistics::Mean, hig
         typeset_rate(highest)
     );
     svg
-}
-
-fn typeset_rate(bytes_per_second: f64) -> String {
-    markup_escaped(&units::rate(bytes_per_second))
 }

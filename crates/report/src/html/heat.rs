@@ -84,15 +84,16 @@ fn heat_map(report: &StudyReport, matrix: &Matrix) -> HeatMap {
 }
 
 pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
-    let mean_interval = || cell.bytes_per_second.and_then(|m| m.interval).map(units::rate_interval);
-    let (class, value, interval) = match (cell.kind, &cell.ratio, &cell.bytes_per_second) {
+    let mean_interval =
+        || cell.throughput.and_then(|m| m.interval).map(|i| units::rate_interval(i, cell.unit));
+    let (class, value, interval) = match (cell.kind, &cell.ratio, &cell.throughput) {
         (CellKind::Compared, Some(ratio), _) => {
             let interval = units::change_interval(ratio).unwrap_or_else(|| "1 pair".to_owned());
             (direction(ratio), units::change(ratio), interval)
         }
         (CellKind::Baseline | CellKind::Alone, _, Some(mean)) => (
             "baseline",
-            units::rate(mean.value),
+            cell.unit.words(mean.value),
             mean_interval().unwrap_or_else(|| units::plural(mean.samples, "run")),
         ),
         (CellKind::Failed, ..) => ("failed", cell.without_number().to_owned(), String::new()),
@@ -151,9 +152,10 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec![cell.stack.to_string(), cell.workload.to_string()];
-    if let Some(mean) = &cell.bytes_per_second {
-        let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i))).unwrap_or_default();
-        lines.push(format!("{}{interval}, {}", units::rate(mean.value), units::fresh_stacks(mean.samples)));
+    if let Some(mean) = &cell.throughput {
+        let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i, cell.unit)));
+        let (rate, interval) = (cell.unit.words(mean.value), interval.unwrap_or_default());
+        lines.push(format!("{rate}{interval}, {}", units::fresh_stacks(mean.samples)));
     }
     if let (Some(ratio), CellKind::Compared) = (&cell.ratio, cell.kind) {
         let told = match ratio.differs() {

@@ -94,7 +94,7 @@ impl StudyPage {
 fn cell_pages(report: &StudyReport, common: &CommonPlace, few_pictures: bool) -> Vec<CellPage> {
     let mut scales: BTreeMap<&str, f64> = BTreeMap::new();
     for cell in &report.cells {
-        let samples = cell.run.iter().flat_map(|r| &r.summary.samples).map(|s| s.bytes_per_second);
+        let samples = cell.run.iter().flat_map(|r| r.summary.rates());
         let highest = scales.entry(&cell.workload).or_default();
         *highest = samples.fold(*highest, f64::max);
     }
@@ -128,7 +128,7 @@ pub(super) struct RunPage {
 
 impl RunPage {
     pub(super) fn of(view: &RunView) -> Self {
-        let highest = view.summary.samples.iter().map(|s| s.bytes_per_second).fold(0.0, f64::max);
+        let highest = view.summary.rates().into_iter().fold(0.0, f64::max);
         Self {
             title: format!("{} under {}", view.stack, view.workload),
             honesty: view.honesty.clone(),

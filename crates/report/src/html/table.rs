@@ -1,6 +1,7 @@
 //! All cells of a study as the rows of one table that can be sorted and filtered.
 
 use nestor_results::Mark;
+use nestor_workload::RateUnit;
 use serde::Serialize;
 
 use super::heat::direction;
@@ -48,7 +49,8 @@ pub(super) fn cell_rows(report: &StudyReport) -> Vec<CellRow> {
 
 fn row(cell: &CellReport, index: usize) -> CellRow {
     let summary = cell.run.as_ref().map(|r| &r.summary);
-    let mean = summary.and_then(|s| s.bytes_per_second);
+    let (mean, unit) =
+        (summary.and_then(|s| s.throughput()), summary.map_or(RateUnit::BytesPerSecond, |s| s.rate_unit()));
     let ratio = cell.comparison.as_ref().and_then(|c| c.ratio);
     // Latencies of different classes are different things; the one of most operations stands for the cell.
     let latency = summary.and_then(|s| s.latency.iter().max_by_key(|(_, l)| l.count));
@@ -70,10 +72,14 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
         stack: cell.stack.to_string(),
         workload: cell.workload.to_string(),
         anchor: cell.run.is_some().then(|| format!("cell-{index}")),
-        rate: Sorted::of(mean.map(|m| m.value / 1e6), units::digits),
+        // The head of the column says MB/s; what moves no data says its unit itself.
+        rate: Sorted::of(mean.map(|m| m.value / unit.scale()), |value| match unit {
+            RateUnit::BytesPerSecond => units::digits(value),
+            RateUnit::OperationsPerSecond => units::iops(value),
+        }),
         rate_interval: mean
             .and_then(|m| m.interval)
-            .map(|i| typeset(&units::rate_interval(i)))
+            .map(|i| typeset(&units::rate_interval(i, unit)))
             .unwrap_or_default(),
         change: if cell.is_baseline {
             Sorted { text: "baseline".to_owned(), by: "0".to_owned() }

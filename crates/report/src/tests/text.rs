@@ -374,6 +374,7 @@ fn lists_of_runs() {
         workload: "fio:seq-write".into(),
         ground: "emulated".into(),
         bytes_per_second: failure.is_none().then_some(26.2e6),
+        operations_per_second: failure.is_none().then_some(6396.0),
         failure: failure.map(str::to_owned),
         marks: vec!["emulated".to_owned()],
     };
@@ -389,6 +390,9 @@ fn lists_of_runs() {
     let text = runs_text(&both, Style::plain());
     assert!(text.contains("emulated:time=virtual") && text.contains("  on "), "{text}");
     assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow()).starts_with("no runs yet"));
+    let moves_nothing = RunListing { bytes_per_second: Some(0.0), ..listing(2, None) };
+    let text = runs_text(&RunsView { runs: vec![moves_nothing], total: 1 }, Style::plain());
+    assert!(text.contains("6 396 IOPS") && !text.contains("MB/s"), "{text}");
 }
 
 #[test]

@@ -81,12 +81,12 @@ fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
     let change = comparison.ratio.as_ref();
     let (how_sure, long) = (how_sure(comparison), "");
     for (cell, is_candidate) in [(&comparison.baseline, false), (&comparison.candidate, true)] {
-        let rate = cell.bytes_per_second.as_ref();
+        let (rate, unit) = (cell.throughput(), cell.rate_unit());
         let shown = change.filter(|_| is_candidate);
         table.row(&[
             cell.stack.as_str(),
-            &rate.map_or_else(|| without_number(cell).to_owned(), |r| units::rate(r.value)),
-            &rate.and_then(|r| units::spread(r, &cell.rates())).unwrap_or_else(|| "-".to_owned()),
+            &rate.map_or_else(|| without_number(cell).to_owned(), |r| unit.words(r.value)),
+            &rate.and_then(|r| units::spread(&r, &cell.rates(), unit)).unwrap_or_else(|| "-".to_owned()),
             &shown.map(units::change).unwrap_or_default(),
             &shown.and_then(units::change_interval).unwrap_or_default(),
             if is_candidate { long } else { "" },
@@ -113,10 +113,12 @@ fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<
     let mut lines = Vec::new();
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.push(format!("  {}", nestor_text::visible_in_columns(&cell.stack)));
-        lines.push(match &cell.bytes_per_second {
+        let unit = cell.rate_unit();
+        lines.push(match cell.throughput() {
             Some(mean) => {
-                let spread = units::spread(mean, &cell.rates()).unwrap_or_else(|| "no interval".to_owned());
-                format!("    {}  {spread}", units::rate(mean.value))
+                let spread = units::spread(&mean, &cell.rates(), unit);
+                let spread = spread.unwrap_or_else(|| "no interval".to_owned());
+                format!("    {}  {spread}", unit.words(mean.value))
             }
             None => format!("    {}", without_number(cell)),
         });

@@ -2,6 +2,7 @@
 
 use nestor_results::{Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
+use nestor_workload::RateUnit;
 
 use super::network::{link_table, network_table};
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
@@ -67,18 +68,18 @@ pub(super) fn physical_lines(style: Style, question: bool, side: &str, physical:
 }
 
 fn answer(view: &RunView, style: Style) -> Vec<String> {
-    let Some(mean) = view.summary.bytes_per_second else {
+    let (unit, rates) = (view.summary.rate_unit(), view.summary.rates());
+    let Some(mean) = view.summary.throughput() else {
         let reason = match view.summary.violations.len() {
             0 => "no run of this cell succeeded",
             _ => "every run of this cell violates an identity",
         };
         return vec![style.wrong(&format!("  no numbers: {reason}"))];
     };
-    let mut parts = vec![style.strong(&units::rate(mean.value))];
-    parts.extend(units::spread(&mean, &view.summary.rates()));
-    if let Some(operations) = view.summary.operations_per_second {
-        parts.push(units::iops(operations.value));
-    }
+    let mut parts = vec![style.strong(&unit.words(mean.value))];
+    parts.extend(units::spread(&mean, &rates, unit));
+    let operations = view.summary.operations_per_second.filter(|_| unit == RateUnit::BytesPerSecond);
+    parts.extend(operations.map(|operations| units::iops(operations.value)));
     parts.push(units::fresh_stacks(mean.samples));
     let mut lines = vec![format!("  {}", parts.join("  "))];
     let latency = &view.summary.latency;

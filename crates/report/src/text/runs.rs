@@ -4,7 +4,6 @@ use nestor_text::{Align, Table};
 
 use super::Lines;
 use crate::style::Style;
-use crate::units;
 use crate::view::RunsView;
 
 /// The runs, one line each, newest first.
@@ -21,7 +20,8 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
     for run in &view.runs {
         // RFC 3339 to the minute, which is what tells runs apart.
         let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
-        let result = run.bytes_per_second.map_or_else(|| "failed".to_owned(), units::rate);
+        let result = run.throughput();
+        let result = result.map_or_else(|| "failed".to_owned(), |(unit, rate)| unit.words(rate));
         table.row::<&str>(&[
             &run.number.to_string(),
             &began,

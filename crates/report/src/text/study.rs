@@ -150,12 +150,12 @@ fn table(matrix: &Matrix, columns: &[String], text: fn(&MatrixCell) -> String) -
 
 /// `-15±4`: change and half its interval in per cent, where the whole would be too wide for the terminal.
 fn compact_text(cell: &MatrixCell) -> String {
-    match (cell.kind, &cell.bytes_per_second, &cell.ratio) {
+    match (cell.kind, &cell.throughput, &cell.ratio) {
         (CellKind::Compared, _, Some(ratio)) => {
             let half = ratio.change_interval_percent().map(|i| format!("±{:.0}", i.half_width()));
             format!("{:+.0}{}", ratio.change_percent(), half.unwrap_or_default())
         }
-        (CellKind::Baseline | CellKind::Alone, Some(mean), _) => units::rate(mean.value),
+        (CellKind::Baseline | CellKind::Alone, Some(mean), _) => cell.unit.words(mean.value),
         (CellKind::NotRun, ..) => "-".to_owned(),
         _ => cell_text(cell),
     }
@@ -163,11 +163,11 @@ fn compact_text(cell: &MatrixCell) -> String {
 
 /// `30.7 MB/s` for a baseline, `-14.7 % [-18.9, -10.2]` for what is compared with it.
 fn cell_text(cell: &MatrixCell) -> String {
-    match (cell.kind, &cell.bytes_per_second, &cell.ratio) {
+    match (cell.kind, &cell.throughput, &cell.ratio) {
         (CellKind::Compared, _, Some(ratio)) => change_text(ratio),
         (CellKind::Baseline | CellKind::Alone, Some(mean), _) => {
-            let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i))).unwrap_or_default();
-            format!("{}{interval}", units::rate(mean.value))
+            let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i, cell.unit)));
+            format!("{}{}", cell.unit.words(mean.value), interval.unwrap_or_default())
         }
         (CellKind::Failed, ..) => cell.without_number().to_owned(),
         (CellKind::Absent, ..) => String::new(),
@@ -190,8 +190,8 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
     for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
         let mut name = name.as_str();
         for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
-            let rate = match (&cell.bytes_per_second, cell.kind) {
-                (Some(mean), _) => units::rate(mean.value),
+            let rate = match (&cell.throughput, cell.kind) {
+                (Some(mean), _) => cell.unit.words(mean.value),
                 (None, CellKind::Failed) => cell.without_number().to_owned(),
                 (None, _) => "not run".to_owned(),
             };
@@ -199,9 +199,9 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
             let interval = match ratio {
                 Some(r) => units::change_interval(r).unwrap_or_else(|| "(1)".to_owned()),
                 None => cell
-                    .bytes_per_second
+                    .throughput
                     .and_then(|m| m.interval)
-                    .map(units::rate_interval)
+                    .map(|interval| units::rate_interval(interval, cell.unit))
                     .unwrap_or_default(),
             };
             table.row(&[

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use nestor_results::{Study, WrittenStack, WrittenWorkload};
 use nestor_statistics::{Mean, Ratio};
+use nestor_workload::RateUnit;
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
@@ -40,8 +41,10 @@ pub struct MatrixCell {
     pub stack: WrittenStack,
     /// The workload.
     pub workload: WrittenWorkload,
-    /// Throughput in bytes per second.
-    pub bytes_per_second: Option<Mean>,
+    /// Throughput.
+    pub throughput: Option<Mean>,
+    /// What the throughput is in: operations per second, where no data is moved.
+    pub unit: RateUnit,
     /// Over the baseline.
     pub ratio: Option<Ratio>,
     /// Letters of the marks that not all cells have.
@@ -183,7 +186,8 @@ fn absent(workload: &WrittenWorkload) -> MatrixCell {
         kind: CellKind::Absent,
         stack: WrittenStack::default(),
         workload: workload.clone(),
-        bytes_per_second: None,
+        throughput: None,
+        unit: RateUnit::BytesPerSecond,
         ratio: None,
         letters: String::new(),
         failures: 0,
@@ -195,11 +199,11 @@ fn absent(workload: &WrittenWorkload) -> MatrixCell {
 
 fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixCell {
     let summary = report.run.as_ref().map(|r| &r.summary);
-    let bytes_per_second = summary.and_then(|s| s.bytes_per_second);
+    let throughput = summary.and_then(|s| s.throughput());
     let ratio = report.comparison.as_ref().and_then(|c| c.ratio);
     let failures = summary.map_or(0, |s| s.failures.len());
     let violations = summary.map_or(0, |s| s.violations.len());
-    let kind = match (bytes_per_second, report.is_baseline, ratio) {
+    let kind = match (throughput, report.is_baseline, ratio) {
         (Some(_), true, _) => CellKind::Baseline,
         (Some(_), false, Some(_)) => CellKind::Compared,
         (Some(_), false, None) => CellKind::Alone,
@@ -212,7 +216,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         kind,
         stack: report.stack.clone(),
         workload: report.workload.clone(),
-        bytes_per_second,
+        throughput,
+        unit: summary.map_or(RateUnit::BytesPerSecond, |s| s.rate_unit()),
         ratio,
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),
         failures,

@@ -22,14 +22,14 @@ pub(super) fn by_layers(connection: &Connection, pairs: &[EvidencePair]) -> rusq
         return Ok(vec![format!("no layers were recorded in runs {} and {baseline_run}", pair.run)]);
     };
     let mut told = vec![format!(
-        "run {} ({}, {}, {:.2} MB/s) against run {baseline_run} ({}, {}, {:.2} MB/s), the median of {} pairs:",
+        "run {} ({}, {}, {}) against run {baseline_run} ({}, {}, {}), the median of {} pairs:",
         pair.run,
         candidate.stack,
         candidate.workload,
-        candidate.mb_per_s,
+        candidate.throughput_words(),
         baseline.stack,
         baseline.workload,
-        baseline.mb_per_s,
+        baseline.throughput_words(),
         two.len()
     )];
     told.extend(candidate.differences(&baseline));
@@ -56,7 +56,7 @@ fn within_one_run(connection: &Connection, pairs: &[EvidencePair]) -> rusqlite::
 /// The levels of a counted run; `None` of one without, or whose record does not read back.
 fn levels(connection: &Connection, run: i64) -> rusqlite::Result<Option<RunLevels>> {
     let record: Option<String> = connection
-        .prepare_cached("SELECT record FROM main.runs WHERE number = ? AND number IN (SELECT run FROM cell)")?
+        .prepare_cached("SELECT record FROM main.runs WHERE number = ? AND number IN (SELECT run FROM cell UNION SELECT run FROM apart)")?
         .query_row([run], |row| row.get(0))
         .optional()?;
     let record = record.and_then(|json| serde_json::from_str::<CellRecord>(&json).ok());

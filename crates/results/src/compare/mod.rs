@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_statistics::summary::CONFIDENCE;
 use nestor_statistics::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, rate_mean};
+use nestor_workload::RateUnit;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Mark;
@@ -126,9 +127,22 @@ impl CellSummary {
         summary
     }
 
-    /// The throughput of each run that counts, in bytes per second.
+    /// What its throughput is told in: operations, where no run moved data.
+    pub fn rate_unit(&self) -> RateUnit {
+        RateUnit::of_moved(self.samples.iter().map(|sample| sample.bytes_per_second).fold(0.0, f64::max))
+    }
+
+    /// The mean throughput in that unit; `None` if no run has numbers.
+    pub fn throughput(&self) -> Option<Mean> {
+        match self.rate_unit() {
+            RateUnit::BytesPerSecond => self.bytes_per_second,
+            RateUnit::OperationsPerSecond => self.operations_per_second,
+        }
+    }
+
+    /// The throughput of each run that counts, in that unit.
     pub fn rates(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| sample.bytes_per_second).collect()
+        self.samples.iter().map(|sample| sample.rate(self.rate_unit())).collect()
     }
 
     /// Runs that ended with numbers, whether they count or not.
@@ -141,10 +155,13 @@ impl CellSummary {
         let within = |s: &&Sample| only_blocks.is_none_or(|(first, last)| (first..=last).contains(&s.block));
         let rates =
             |rate: fn(&Sample) -> f64| -> Vec<f64> { self.samples.iter().filter(within).map(rate).collect() };
-        let throughput = rates(|s| s.bytes_per_second);
-        self.operations_per_second = rate_mean(&rates(|s| s.operations_per_second));
-        self.bytes_per_second = rate_mean(&throughput);
-        self.coefficient_of_variation = coefficient_of_variation(&throughput);
+        let (bytes, operations) = (rates(|s| s.bytes_per_second), rates(|s| s.operations_per_second));
+        self.operations_per_second = rate_mean(&operations);
+        self.bytes_per_second = rate_mean(&bytes);
+        self.coefficient_of_variation = coefficient_of_variation(match self.rate_unit() {
+            RateUnit::BytesPerSecond => &bytes,
+            RateUnit::OperationsPerSecond => &operations,
+        });
     }
 }
 

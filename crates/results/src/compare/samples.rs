@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nestor_statistics::{Ratio, geometric_mean, mean, paired_bootstrap, paired_ratio_at, unpaired_ratio_at};
+use nestor_workload::RateUnit;
 use serde::{Deserialize, Serialize};
 
 use super::drift::{self, Change, Drift};
@@ -65,6 +66,14 @@ pub struct SamplesCompared {
 }
 
 impl Sample {
+    /// Its throughput in this unit.
+    pub fn rate(&self, unit: RateUnit) -> f64 {
+        match unit {
+            RateUnit::BytesPerSecond => self.bytes_per_second,
+            RateUnit::OperationsPerSecond => self.operations_per_second,
+        }
+    }
+
     /// The numbers of a run; `None` if it failed.
     pub fn of(run: &StoredRun) -> Option<Self> {
         let load = &run.record.measured()?.load;

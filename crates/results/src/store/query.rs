@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use nestor_workload::RateUnit;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::{Deserialize, Serialize};
@@ -45,10 +46,23 @@ pub struct RunListing {
     pub ground: WrittenPlace,
     /// Throughput; `None` if it failed.
     pub bytes_per_second: Option<f64>,
+    /// Operations per second; `None` if it failed.
+    pub operations_per_second: Option<f64>,
     /// The error message, if it failed.
     pub failure: Option<String>,
     /// The names of its marks.
     pub marks: Vec<String>,
+}
+
+impl RunListing {
+    /// Its throughput and what that is in; `None` if it failed.
+    pub fn throughput(&self) -> Option<(RateUnit, f64)> {
+        let bytes = self.bytes_per_second?;
+        Some(match RateUnit::of_moved(bytes) {
+            RateUnit::BytesPerSecond => (RateUnit::BytesPerSecond, bytes),
+            RateUnit::OperationsPerSecond => (RateUnit::OperationsPerSecond, self.operations_per_second?),
+        })
+    }
 }
 
 impl Store {
@@ -126,7 +140,7 @@ impl Store {
     ) -> Result<Vec<RunListing>, StoreError> {
         let (condition, values) = filter.condition();
         let statement = format!(
-            "SELECT number, started_at, study, stack, workload, ground, bytes_per_second, failure, \
+            "SELECT number, started_at, study, stack, workload, ground, bytes_per_second, operations_per_second, failure, \
              (SELECT group_concat(DISTINCT mark) FROM marks WHERE run = number) FROM runs WHERE {condition} \
              ORDER BY number DESC LIMIT {}",
             // SQLite takes a negative limit for none.
@@ -275,7 +289,7 @@ fn run_columns(row: &Row<'_>) -> rusqlite::Result<(i64, String, String)> {
 }
 
 fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
-    let marks: Option<String> = row.get(8)?;
+    let marks: Option<String> = row.get(9)?;
     Ok(RunListing {
         number: row.get(0)?,
         started_at: row.get(1)?,
@@ -284,7 +298,8 @@ fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
         workload: row.get(4)?,
         ground: row.get(5)?,
         bytes_per_second: row.get(6)?,
-        failure: row.get(7)?,
+        operations_per_second: row.get(7)?,
+        failure: row.get(8)?,
         marks: marks.map(|m| m.split(',').map(str::to_owned).collect()).unwrap_or_default(),
     })
 }

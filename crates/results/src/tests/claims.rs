@@ -165,7 +165,7 @@ fn what_is_contradicted_is_explained_by_the_layers() {
     let mut lab = Lab::new(records);
     let result = lab.judge_one(against_raw("jfs", 34.0));
     insta::assert_snapshot!(result.why.join("\n"), @r#"
-    run 7 (ext3/kvm:cache=writethrough/raw/jfs/hdd:size=8G, fio:seq-write, 6.40 MB/s) against run 5 (ext3/kvm:cache=writethrough/hdd:size=8G, fio:seq-write, 10.59 MB/s), the median of 3 pairs:
+    run 7 (ext3/kvm:cache=writethrough/raw/jfs/hdd:size=8G, fio:seq-write, 6.40 MB/s) against run 5 (ext3/kvm:cache=writethrough/hdd:size=8G, fio:seq-write, 10.6 MB/s), the median of 3 pairs:
     requests at the disk: 793.2 per MiB of the application against 261.1 (0 % merged against 0 %)
     bytes at the disk: 2.07 times the application's against 1.02 times
     "#);

@@ -115,9 +115,12 @@ fn against(
         None => " Without an interval, it is not known whether the two cells differ.",
     };
     format!(
-        "Run {} ({:.2} MB/s) against run {} of its baseline {baseline} ({:.2} MB/s), by the numbers of their layers, the most \
+        "Run {} ({}) against run {} of its baseline {baseline} ({}), by the numbers of their layers, the most \
          important first.{chance}",
-        shown.number, levels.mb_per_s, base.number, base_levels.mb_per_s
+        shown.number,
+        levels.throughput_words(),
+        base.number,
+        base_levels.throughput_words()
     )
 }
 
