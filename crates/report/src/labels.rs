@@ -300,6 +300,17 @@ pub fn without_common_machine(guests: &[Guest], usual: &UsualLayers) -> (Vec<Sho
     (named.into_iter().map(whole).collect(), common)
 }
 
+/// Each name once, in the order in which they first appear.
+pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

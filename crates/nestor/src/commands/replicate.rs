@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use nestor_report::scoreboard_text;
-use nestor_results::claims::judge;
-use nestor_results::{ClaimResult, Store, Study, StudyRecord};
+use nestor_report::{scoreboard_text, tables_text};
+use nestor_results::claims::answer_all;
+use nestor_results::{ClaimResult, Figure, Store, Study, StudyRecord};
 use serde::Serialize;
 
 use crate::arguments::ReplicateArguments;
@@ -70,7 +70,7 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
     let Some(report) = &carried_out.report else { return Ok(code) };
     if !arguments.lab.json {
         outln!();
-        out!("{}", scoreboard_text(&report.claims, style()));
+        print_answers(&report.claims, &report.figures);
     }
     if let Some(directory) = &arguments.results_to {
         write_results(&store, &carried_out.record, directory)?;
@@ -127,18 +127,30 @@ struct Scoreboard<'a> {
     study: &'a str,
     scale: Option<&'a str>,
     claims: &'a [ClaimResult],
+    figures: &'a [Figure],
+}
+
+/// The scoreboard, and below it the figures that are tables.
+fn print_answers(claims: &[ClaimResult], figures: &[Figure]) {
+    out!("{}", scoreboard_text(claims, style()));
+    let tables = tables_text(figures, style());
+    if !tables.trim().is_empty() {
+        outln!();
+        out!("{tables}");
+    }
 }
 
 fn judged(store: &Store, record: &StudyRecord, arguments: &ReplicateArguments) -> Result<ExitCode> {
-    let claims = judge(store, record)?;
+    let answers = answer_all(store, record)?;
+    let (claims, figures) = (&answers.claims, &answers.figures);
     if let Some(directory) = &arguments.results_to {
         write_results(store, record, directory)?;
     }
     if arguments.lab.json {
         let scale = record.study.scale.as_deref();
-        print_json(&Scoreboard { study: &record.study.name, scale, claims: &claims })?;
+        print_json(&Scoreboard { study: &record.study.name, scale, claims, figures })?;
     } else {
-        out!("{}", scoreboard_text(&claims, style()));
+        print_answers(claims, figures);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,14 +7,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use nestor_report::{
     StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
+    tables_text,
 };
-use nestor_results::{CellRecord, Store, StudyRecord, duration_words};
+use nestor_results::{CellRecord, Figure, FigureKind, Store, StudyRecord, duration_words};
 use nestor_terminal::{visible, visible_json};
 
 use crate::whole_file;
 
-/// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `environment.txt`, `matrix.svg` and a picture of each figure into a
-/// directory, which is made if it is not there. Files of other names are left alone.
+/// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `figures.json`, `environment.txt`, `matrix.svg`, a picture of each
+/// figure and, if some are tables, `tables.txt` into a directory, which is made if it is not there. Files of other names are left alone.
 ///
 /// # Errors
 /// When the results cannot be read or a file cannot be written.
@@ -29,16 +30,23 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     let board = scoreboard_text(&report.claims, Style::plain());
     write("scoreboard.txt", &board)?;
     write("claims.json", &(visible_json(&serde_json::to_string_pretty(&report.claims)?) + "\n"))?;
+    write("figures.json", &(visible_json(&serde_json::to_string_pretty(&report.figures)?) + "\n"))?;
+    let tables = tables_text(&report.figures, Style::plain());
+    if !tables.trim().is_empty() {
+        write("tables.txt", &tables)?;
+    }
     write("matrix.txt", &study_text(&report, Style::plain()))?;
     write("matrix.svg", &render_matrix_svg(&report))?;
     let mut pictures = Vec::new();
-    for figure in report.figures.iter().filter(|f| f.problem.is_none() && !f.rows.is_empty()) {
+    let is_picture =
+        |f: &&Figure| f.problem.is_none() && !f.rows.is_empty() && f.query.kind != FigureKind::Table;
+    for figure in report.figures.iter().filter(is_picture) {
         let name = format!("{}.svg", figure.query.id);
         write(&name, &render_figure_svg(figure))?;
         pictures.push((name, figure.query.title.clone()));
     }
     write("environment.txt", &environment_text(store, record)?)?;
-    write("README.md", &readme(record, &claim_findings(&report.claims), &board, &pictures))
+    write("README.md", &readme(record, &claim_findings(&report.claims), &board, (&pictures, &tables)))
 }
 
 /// The last line of a README of this program, by which it is known. It is part of the file's form.
@@ -66,12 +74,18 @@ fn refuse_foreign(readme: &Path) -> Result<()> {
     )
 }
 
-/// The findings first, in at most ten lines, then the scoreboard, then the figures.
-fn readme(record: &StudyRecord, findings: &[String], board: &str, pictures: &[(String, String)]) -> String {
+/// The findings first, in at most ten lines, then the scoreboard, then the figures, those that are tables as text.
+fn readme(
+    record: &StudyRecord,
+    findings: &[String],
+    board: &str,
+    (pictures, tables): (&[(String, String)], &str),
+) -> String {
     let scale = record.study.scale.as_ref().map(|s| format!(", scale `{s}`")).unwrap_or_default();
     let mut text = format!(
         "# {}\n\n{}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
-         All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json).\n\n\
+         All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json); the figures: \
+         [figures.json](figures.json).\n\n\
          ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
         record.study.title,
         findings.join("\n"),
@@ -80,6 +94,9 @@ fn readme(record: &StudyRecord, findings: &[String], board: &str, pictures: &[(S
     );
     for (name, title) in pictures {
         let _ = write!(text, "\n## {title}\n\n![{title}]({name})\n");
+    }
+    if !tables.trim().is_empty() {
+        let _ = write!(text, "\n## Tables\n\n```\n{tables}```\n");
     }
     text + "\n" + MARKER + "\n"
 }

@@ -316,7 +316,7 @@ proptest! {
 
     #[test]
     fn any_rows_are_drawn_or_refused(
-        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line, FigureKind::Surface]),
+        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line, FigureKind::Surface, FigureKind::Table]),
         rows in prop::collection::vec(
             ("[<>&\"a-c]{0,3}", "(\\PC|\u{1}){0,4}", prop_oneof![
                 any::<f64>().prop_map(FigureX::Number), "\\PC{0,30}".prop_map(FigureX::Text),

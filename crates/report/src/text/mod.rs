@@ -2,6 +2,7 @@
 
 mod claims;
 mod compare;
+mod figure;
 mod findings;
 mod network;
 mod run;
@@ -12,6 +13,7 @@ mod trace;
 pub use claims::scoreboard_text;
 pub use compare::compare_text;
 pub(crate) use compare::drift_words;
+pub use figure::tables_text;
 pub use findings::claim_findings;
 pub use network::link_table;
 pub use run::run_text;

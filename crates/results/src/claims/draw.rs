@@ -49,7 +49,7 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
-    let two_directions = matches!(query.kind, FigureKind::Heat | FigureKind::Surface);
+    let two_directions = matches!(query.kind, FigureKind::Heat | FigureKind::Surface | FigureKind::Table);
     found.require(if two_directions { &["series", "x", "y"] } else { &["x", "y"] })?;
     check_names(found, &["panel", "series", "x"]).map_err(|e| e.to_string())?;
     let rows: Vec<FigureRow> = found.rows().filter_map(|row| figure_row(query.kind, row)).collect();
@@ -73,7 +73,9 @@ fn told_twice(rows: &[FigureRow]) -> Option<&FigureRow> {
 fn figure_row(kind: FigureKind, row: Row<'_>) -> Option<FigureRow> {
     let x = match kind {
         FigureKind::Line => FigureX::Number(row.number("x")?),
-        FigureKind::Bars | FigureKind::Heat | FigureKind::Surface => FigureX::Text(row.text("x")?),
+        FigureKind::Bars | FigureKind::Heat | FigureKind::Surface | FigureKind::Table => {
+            FigureX::Text(row.text("x")?)
+        }
     };
     Some(FigureRow {
         panel: row.text("panel").unwrap_or_default(),

@@ -48,6 +48,8 @@ pub enum FigureKind {
     Heat,
     /// Lines over a numeric x.
     Line,
+    /// Numbers in rows and columns: x is the column, the series is the row, with its unit.
+    Table,
     /// A surface that can be turned: x is one direction, the series the other; the label of x names both, with × between.
     Surface,
 }

@@ -18,7 +18,7 @@
 //! [[figure]]
 //! id = "fig-4"
 //! title = "..."
-//! kind = "bars"                        # or "heat", "line", "surface"
+//! kind = "bars"                        # or "heat", "line", "surface", "table"
 //! x = "host file system"
 //! y = "coefficient of variation, %"
 //! sql = "SELECT ..."
@@ -49,10 +49,11 @@ const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("ratio", ClaimKind::Ratio),
     ("predicate", ClaimKind::Predicate),
 ];
-const FIGURE_KINDS: [(&str, FigureKind); 4] = [
+const FIGURE_KINDS: [(&str, FigureKind); 5] = [
     ("bars", FigureKind::Bars),
     ("heat", FigureKind::Heat),
     ("line", FigureKind::Line),
+    ("table", FigureKind::Table),
     ("surface", FigureKind::Surface),
 ];
 const BETTER: [(&str, Better); 2] = [("more", Better::More), ("less", Better::Less)];

@@ -1,8 +1,8 @@
-//! A table of colours.
+//! A table of colours, or of numbers alone.
 
 use std::fmt::Write as _;
 
-use nestor_results::{Better, Figure, FigureRow};
+use nestor_results::{Better, Figure, FigureKind, FigureRow};
 
 use super::{
     Anchor, LETTER, SMALL, Svg, distinct, fitted, interval, number, text_width, typeset, x_words, y_label,
@@ -14,6 +14,8 @@ const TALL: (f64, f64) = (34.0, 42.0);
 /// Widths of a column and of the names of the rows.
 const COLUMN: (f64, f64) = (58.0, 120.0);
 const NAMES: (f64, f64) = (60.0, 170.0);
+/// The rows of a table of numbers are named with their units.
+const NAMES_WITH_UNITS: (f64, f64) = (60.0, 300.0);
 /// Share of colour of the strongest cell; more would drown the number in it.
 const STRONGEST: f64 = 0.8;
 
@@ -23,7 +25,8 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     let columns = distinct(words.iter().map(String::as_str));
     let series: Vec<&str> = series.iter().copied().filter(|s| rows.iter().any(|r| r.series == *s)).collect();
     let widest = |names: &[&str]| names.iter().map(|n| text_width(n, LETTER)).fold(0.0, f64::max);
-    let left = (widest(&series) + 12.0).clamp(NAMES.0, NAMES.1);
+    let names = if figure.query.kind == FigureKind::Table { NAMES_WITH_UNITS } else { NAMES };
+    let left = (widest(&series) + 12.0).clamp(names.0, names.1);
     let details: Vec<String> = rows.iter().map(|row| detail(row)).collect();
     let detailed = details.iter().any(|detail| !detail.is_empty());
     let tall = if detailed { TALL.1 } else { TALL.0 };
@@ -143,10 +146,15 @@ enum Colour {
     Around(f64, Better),
     /// Blue from the least to the most; where there are values on both sides of nothing, orange below and blue above.
     Over { least: f64, most: f64 },
+    /// Not at all: the values have several units.
+    None,
 }
 
 impl Colour {
     fn of(figure: &Figure, rows: &[&FigureRow]) -> Self {
+        if figure.query.kind == FigureKind::Table {
+            return Self::None;
+        }
         if let Some(alike) = figure.query.alike {
             return Self::Around(alike, figure.query.better);
         }
@@ -174,6 +182,7 @@ impl Colour {
                 (if row.y < 0.0 { "slower" } else { "faster" }, share(row.y.abs(), most.max(-least)))
             }
             Self::Over { least, most } => ("faster", share(row.y - least, most - least)),
+            Self::None => ("neutral", 0.0),
         }
     }
 }

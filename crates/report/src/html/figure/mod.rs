@@ -16,12 +16,15 @@ use serde::Serialize;
 
 use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width};
 use super::typeset;
+use crate::labels::distinct;
 use crate::units;
 
 /// More values than this are not drawn: they could not be told apart.
 const MOST_VALUES: usize = 600;
 /// Points of a line are cheap.
 const MOST_POINTS: usize = 20_000;
+/// Numbers in a table need not be told apart at a glance.
+const MOST_NUMBERS: usize = 2_000;
 /// Rows of the table beside a figure.
 const MOST_ROWS: usize = 1_000;
 
@@ -124,7 +127,11 @@ fn problem(figure: &Figure) -> Option<String> {
     if let Some(problem) = &figure.problem {
         return Some(problem.clone());
     }
-    let most = if figure.query.kind == FigureKind::Line { MOST_POINTS } else { MOST_VALUES };
+    let most = match figure.query.kind {
+        FigureKind::Line => MOST_POINTS,
+        FigureKind::Table => MOST_NUMBERS,
+        FigureKind::Bars | FigureKind::Heat | FigureKind::Surface => MOST_VALUES,
+    };
     match figure.rows.len() {
         0 => Some("No results for this figure yet.".to_owned()),
         rows if rows > most => Some(format!("{rows} values are too many to draw.")),
@@ -171,7 +178,7 @@ fn panels(figure: &Figure) -> Vec<Panel> {
         let rows: Vec<&FigureRow> = rows.iter().copied().filter(|r| r.panel == *name).collect();
         let (width, height, body) = match figure.query.kind {
             FigureKind::Bars => bars::draw(figure, &series, &rows),
-            FigureKind::Heat => heat::draw(figure, &series, &rows),
+            FigureKind::Heat | FigureKind::Table => heat::draw(figure, &series, &rows),
             FigureKind::Line => line::draw(figure, &series, &rows),
             FigureKind::Surface => surface::draw(figure, &series, &rows),
         };
@@ -187,6 +194,7 @@ fn description(figure: &Figure, rows: &[&FigureRow]) -> String {
         FigureKind::Bars => "Bars",
         FigureKind::Heat => "A table of colours",
         FigureKind::Line => "Lines",
+        FigureKind::Table => "A table",
         FigureKind::Surface => "A surface",
     };
     format!(
@@ -197,16 +205,6 @@ fn description(figure: &Figure, rows: &[&FigureRow]) -> String {
         units::digits(least),
         units::digits(most)
     )
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// Names of the series with their numbers and colours, in as many lines as they need; gives the height that was used.
