@@ -38,6 +38,14 @@ const CLIENT_EVENTS: [(&str, &str); 2] = [("sunrpc", "rpc_stats_latency"), ("sun
 const SERVER_EVENTS: [(&str, &str); 3] =
     [("sunrpc", "svc_stats_latency"), ("nfsd", "nfsd_read_start"), ("nfsd", "nfsd_write_start")];
 
+/// What the server's kernel itself writes to files of XFS, as a loop device does to its image: what NFS writes is known from its own events.
+/// A machine without XFS does not have these.
+const WRITES_OF_THE_KERNEL: [(&str, &str); 2] =
+    [("xfs", "xfs_file_buffered_write"), ("xfs", "xfs_file_direct_write")];
+
+/// Leaves out the threads of the NFS server.
+const NOT_OF_NFS: &str = "comm != \"nfsd\"";
+
 /// What to record of calls, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOptions {
@@ -76,6 +84,11 @@ fn recorded(options: &CallOptions, stop: &StopHandle) -> Result<RecordSummary, T
         if !instance.enable(group, event, None)? {
             let reason = format!("this kernel has no event {event}; mount or serve NFS first");
             return Err(TraceError::Capture { device: tracefs.path.clone(), method: METHOD, reason });
+        }
+    }
+    if options.end == CallEnd::Server {
+        for (group, event) in WRITES_OF_THE_KERNEL {
+            instance.enable(group, event, Some(NOT_OF_NFS))?;
         }
     }
     let pipe = instance.open_pipe()?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::calls::Access;
+use crate::decode::calls::{Access, OwnWrite};
 use crate::rpc::CallKind;
 
 /// What calls did with the contents of files, over the recorded time.
@@ -39,8 +39,8 @@ impl FileAccesses {
         let [mut reads, mut writes] = [Pattern::default(), Pattern::default()];
         for access in accesses {
             match access.kind {
-                CallKind::Read => reads.push(access),
-                CallKind::Write => writes.push(access),
+                CallKind::Read => reads.push(access.file.into(), access.offset, access.bytes.into()),
+                CallKind::Write => writes.push(access.file.into(), access.offset, access.bytes.into()),
                 CallKind::Commit | CallKind::Metadata | CallKind::Session => {}
             }
         }
@@ -49,6 +49,13 @@ impl FileAccesses {
 }
 
 impl AccessPattern {
+    /// Of writes in their order; `None` without any.
+    pub fn of_writes(writes: &[OwnWrite]) -> Option<Self> {
+        let mut pattern = Pattern::default();
+        writes.iter().for_each(|write| pattern.push(write.file, write.offset, write.bytes));
+        (!writes.is_empty()).then(|| pattern.finish())
+    }
+
     /// The share (0 to 1) that continues where the last one of the same file ended, as of the requests of a block layer; `None` without any.
     pub fn sequential_share(&self) -> Option<f64> {
         self.share(self.sequential)
@@ -70,20 +77,19 @@ impl AccessPattern {
 struct Pattern {
     numbers: AccessPattern,
     /// Where the last access of each file ended.
-    ends: HashMap<u32, u64>,
+    ends: HashMap<u64, u64>,
     distances: u64,
     distance_bytes: f64,
 }
 
 impl Pattern {
-    fn push(&mut self, access: &Access) {
-        let bytes = u64::from(access.bytes);
+    fn push(&mut self, file: u64, offset: u64, bytes: u64) {
         self.numbers.accesses += 1;
         self.numbers.bytes = self.numbers.bytes.saturating_add(bytes);
         let size = bytes.checked_ilog2().map_or(0, |log| 1 << log);
         *self.numbers.sizes.entry(size).or_default() += 1;
-        if let Some(end) = self.ends.insert(access.file, access.offset.saturating_add(bytes)) {
-            let distance_bytes = end.abs_diff(access.offset);
+        if let Some(end) = self.ends.insert(file, offset.saturating_add(bytes)) {
+            let distance_bytes = end.abs_diff(offset);
             self.numbers.sequential += u64::from(distance_bytes == 0);
             self.distances += 1;
             self.distance_bytes += distance_bytes as f64;

@@ -14,8 +14,8 @@ use std::path::Path;
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
-use crate::accesses::FileAccesses;
-use crate::decode::calls::{Access, CallEvent, CallReader, ClientCall, ServerCall};
+use crate::accesses::{AccessPattern, FileAccesses};
+use crate::decode::calls::{Access, CallEvent, CallReader, ClientCall, OwnWrite, ServerCall};
 use crate::error::TraceError;
 use crate::rpc::{CallKind, RpcCounts};
 
@@ -37,6 +37,8 @@ pub struct TracedCalls {
     pub server: Vec<ServerCall>,
     /// What they did with contents of files, in the order in which that began.
     pub accesses: Vec<Access>,
+    /// What the server's kernel wrote to files for itself, in its order.
+    pub own_writes: Vec<OwnWrite>,
     /// How often the client sent a call another time.
     pub retransmissions: u64,
     /// Events that are missing, as far as the text says so.
@@ -58,6 +60,7 @@ impl TracedCalls {
                 CallEvent::Client(call) => traced.client.push(call),
                 CallEvent::Server(call) => traced.server.push(call),
                 CallEvent::Access(access) => traced.accesses.push(access),
+                CallEvent::OwnWrite(write) => traced.own_writes.push(write),
                 CallEvent::Retransmission { .. } => traced.retransmissions += 1,
             }
         }
@@ -150,6 +153,8 @@ pub struct JoinedCalls<'a> {
     pub outside: u64,
     /// What the server did with contents of files, of all its calls.
     pub accesses: &'a [Access],
+    /// What its kernel wrote to files for itself.
+    pub own_writes: &'a [OwnWrite],
     /// How often the client sent a call another time.
     pub retransmissions: u64,
 }
@@ -191,6 +196,7 @@ pub fn join<'a>(client: &'a TracedCalls, server: &'a TracedCalls) -> JoinedCalls
         uncalled,
         outside: all - uncalled,
         accesses: &server.accesses,
+        own_writes: &server.own_writes,
         retransmissions: client.retransmissions,
     }
 }
@@ -203,6 +209,9 @@ pub struct CallMetrics {
     /// Where the server read and wrote in files; of runs of earlier versions it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accesses: Option<FileAccesses>,
+    /// What the server's kernel wrote to files of XFS for itself, as a loop device does to its image; `None` if nothing was recorded of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_writes: Option<AccessPattern>,
     /// How often the client sent a call another time.
     pub retransmissions: u64,
     /// Replies of the server to calls that it had replied to before.
@@ -247,6 +256,7 @@ impl CallMetrics {
         Self {
             procedures: procedures.collect(),
             accesses: Some(FileAccesses::of(joined.accesses)),
+            own_writes: AccessPattern::of_writes(joined.own_writes),
             retransmissions: joined.retransmissions,
             repeated: joined.calls.iter().map(|call| call.replies.saturating_sub(1)).sum(),
             unserved: joined.calls.iter().filter(|call| call.server.is_none()).count() as u64,

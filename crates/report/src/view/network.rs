@@ -100,7 +100,8 @@ pub struct AccessRow {
 impl AccessRow {
     fn all_of(calls: &CallMetrics) -> Vec<Self> {
         let both = calls.accesses.iter().flat_map(|all| [("reads", &all.reads), ("writes", &all.writes)]);
-        both.filter_map(|(kind, pattern)| Self::of(kind, pattern)).collect()
+        let own = calls.own_writes.iter().map(|writes| ("writes of its loop device", writes));
+        both.chain(own).filter_map(|(kind, pattern)| Self::of(kind, pattern)).collect()
     }
 
     fn of(kind: &'static str, pattern: &AccessPattern) -> Option<Self> {

@@ -1,7 +1,8 @@
 //! What went over networks, in the tables that queries read.
 
+use nestor_stack::{Layer, LayerDefinition, Stack};
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::{CallMetrics, FileAccesses, FrameMetrics, LinkMetrics};
+use nestor_trace::{AccessPattern, CallMetrics, FrameMetrics, LinkMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -12,6 +13,7 @@ use crate::record::Measured;
 pub(super) fn insert_networks(
     connection: &Connection,
     run: i64,
+    stack: Option<&Stack>,
     measured: &Measured,
 ) -> rusqlite::Result<()> {
     let mut calls_of = connection.prepare_cached("INSERT INTO rpc VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?;
@@ -36,7 +38,13 @@ pub(super) fn insert_networks(
         if let Some(calls) = &network.calls {
             insert_call_times(connection, run, depth, calls)?;
             if let Some(accesses) = &calls.accesses {
-                insert_accesses(connection, run, depth, accesses, calls.dropped_events)?;
+                let both = [("read", &accesses.reads), ("write", &accesses.writes)];
+                insert_accesses(connection, run, depth, both, calls.dropped_events)?;
+            }
+            let loop_device = stack.and_then(|stack| loop_below(stack, network.position));
+            if let (Some(writes), Some(position)) = (&calls.own_writes, loop_device) {
+                let depth = position as i64 + 1;
+                insert_accesses(connection, run, depth, [("write", writes)], calls.dropped_events)?;
             }
         }
         for (toward, sent) in [("server", &network.to_server), ("client", &network.to_client)] {
@@ -67,18 +75,25 @@ fn insert_call_times(
     Ok(())
 }
 
-/// Where the server read and wrote in files.
-fn insert_accesses(
+/// The loop device in the server of a network file system at this position, from 0.
+fn loop_below(stack: &Stack, position: usize) -> Option<usize> {
+    let is_loop = |layer: &Layer| matches!(layer.definition(), LayerDefinition::Loop);
+    let mut below = stack.layers().iter().enumerate().skip(position);
+    below.find(|(_, layer)| is_loop(layer)).map(|(at, _)| at)
+}
+
+/// Where files were read and written in.
+fn insert_accesses<'a>(
     connection: &Connection,
     run: i64,
     depth: i64,
-    accesses: &FileAccesses,
+    patterns_by_kind: impl IntoIterator<Item = (&'static str, &'a AccessPattern)>,
     dropped_events: u64,
 ) -> rusqlite::Result<()> {
     let mut patterns =
         connection.prepare_cached("INSERT INTO file_accesses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
     let mut sizes = connection.prepare_cached("INSERT INTO file_access_sizes VALUES (?, ?, ?, ?, ?)")?;
-    for (kind, pattern) in [("read", &accesses.reads), ("write", &accesses.writes)] {
+    for (kind, pattern) in patterns_by_kind {
         let [count, bytes, files, sequential, dropped] =
             [pattern.accesses, pattern.bytes, pattern.files, pattern.sequential, dropped_events].map(integer);
         let seek = pattern.seek_mean_bytes;

@@ -29,7 +29,7 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
         insert_layer(connection, run, depth as i64, layer)?;
     }
     insert_instructions(connection, run, measured)?;
-    links::insert_networks(connection, run, measured)?;
+    links::insert_networks(connection, run, record.stack.value(), measured)?;
     links::insert_frames(connection, run, measured)?;
     insert_more(connection, run, measured)?;
     // Apart, because older files get the row before they have the column.

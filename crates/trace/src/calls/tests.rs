@@ -25,6 +25,7 @@ fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
     let there = TracedCalls {
         server: vec![server(1, "WRITE", 300)],
         accesses: vec![write(1, 4096)],
+        own_writes: vec![OwnWrite { file: 131, offset: 0, bytes: 4096 }; 2],
         ..TracedCalls::default()
     };
     let joined = join(&here, &there);
@@ -37,6 +38,8 @@ fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
     assert_eq!([&write.queue, &write.wire, &write.server, &write.after].map(p50), [10, 400, 300, 20]);
     let accesses = metrics.accesses.as_ref().unwrap();
     assert_eq!((accesses.writes.accesses, accesses.reads.accesses), (1, 0));
+    let own = metrics.own_writes.as_ref().unwrap();
+    assert_eq!((own.accesses, own.bytes, own.sequential), (2, 8192, 0));
     let kept = serde_json::to_string(&metrics).unwrap();
     assert_eq!(serde_json::from_str::<CallMetrics>(&kept).unwrap(), metrics);
 }

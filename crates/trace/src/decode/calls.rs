@@ -1,10 +1,12 @@
 //! The text that tracefs prints of the events of remote procedure calls of NFS: `sunrpc:rpc_stats_latency`, `sunrpc:xprt_retransmit` and
-//! `sunrpc:svc_stats_latency` (include/trace/events/sunrpc.h), and `nfsd:nfsd_{read,write}_start` (fs/nfsd/trace.h), as Linux 6.1 has them.
+//! `sunrpc:svc_stats_latency` (include/trace/events/sunrpc.h), and `nfsd:nfsd_{read,write}_start` (fs/nfsd/trace.h), and of a server's own
+//! writes, `xfs:xfs_file_{buffered,direct}_write` (fs/xfs/xfs_trace.h), as Linux 6.1 has them.
 //!
 //! ```text
 //! kworker/u2:1-17 [000] ..... 12.345678: rpc_stats_latency: task:0000002a@00000003 xid=0x5c1f0e17 nfsv3 WRITE backlog=9 rtt=812 execute=830
 //! nfsd-411 [000] ..... 12.345678: svc_stats_latency: xid=0x5c1f0e17 server=10.78.1.1:2049 client=10.78.1.2:790 proc=WRITE execute-us=344
 //! nfsd-411 [000] ..... 12.345341: nfsd_write_start: xid=0x5c1f0e17 fh_hash=0x8be4f91c offset=1048576 len=262144
+//! kworker/u2:3-57 [000] ..... 12.345402: xfs_file_buffered_write: dev 254:0 ino 0x83 disize 0x80000000 pos 0x100000 bytecount 0x1000
 //! ```
 
 use std::io::BufRead;
@@ -35,6 +37,19 @@ pub enum CallEvent {
     Server(ServerCall),
     /// A server begins to read or write a file.
     Access(Access),
+    /// A server's kernel writes to a file for itself, as a loop device does to its image.
+    OwnWrite(OwnWrite),
+}
+
+/// A write that no call asks for as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnWrite {
+    /// Which file: its number in its file system.
+    pub file: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// How much.
+    pub bytes: u64,
 }
 
 /// A call as the client has seen it.
@@ -180,6 +195,7 @@ pub fn parse_line(line: &str) -> CallLine {
         "svc_stats_latency" => server(fields, time_ns).map(CallEvent::Server),
         "nfsd_read_start" => access(CallKind::Read),
         "nfsd_write_start" => access(CallKind::Write),
+        "xfs_file_buffered_write" | "xfs_file_direct_write" => own_write(fields).map(CallEvent::OwnWrite),
         _ => return CallLine::Other,
     };
     parsed.map_or(CallLine::Unreadable, CallLine::Event)
@@ -228,6 +244,15 @@ fn access(kind: CallKind, fields: &str, began_ns: u64) -> Option<Access> {
         bytes: value(fields, "len=")?.parse().ok()?,
         began_ns,
     })
+}
+
+/// `dev 254:0 ino 0x83 disize 0x80000000 pos 0x100000 bytecount 0x1000`.
+fn own_write(fields: &str) -> Option<OwnWrite> {
+    let after = |name: &str| {
+        let number = fields.split_whitespace().skip_while(|word| *word != name).nth(1)?;
+        u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
+    };
+    Some(OwnWrite { file: after("ino")?, offset: after("pos")?, bytes: after("bytecount")? })
 }
 
 /// What follows a name among the words of an event.
@@ -286,6 +311,14 @@ mod tests {
                     s.service_ns / US
                 ),
             ),
+            CallEvent::OwnWrite(w) => line(
+                "kworker/u2:3",
+                0,
+                format!(
+                    "xfs_file_buffered_write: dev 254:0 ino 0x{:x} disize 0x80000000 pos 0x{:x} bytecount 0x{:x}",
+                    w.file, w.offset, w.bytes
+                ),
+            ),
             CallEvent::Access(a) => {
                 let name = match a.kind {
                     CallKind::Read => "read",
@@ -329,7 +362,9 @@ mod tests {
             },
         );
         let again = any::<u32>().prop_map(|xid| CallEvent::Retransmission { xid });
-        prop_oneof![client, server, access, again]
+        let own = (any::<u64>(), any::<u64>(), any::<u64>())
+            .prop_map(|(file, offset, bytes)| CallEvent::OwnWrite(OwnWrite { file, offset, bytes }));
+        prop_oneof![client, server, access, again, own]
     }
 
     #[test]
