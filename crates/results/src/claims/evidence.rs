@@ -29,7 +29,6 @@ use rusqlite::{Connection, params};
 use super::changes::{self, Parted};
 use super::functions::add_functions;
 use super::surfaces;
-use crate::Study;
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// A connection on which a study's tables are laid out.
@@ -149,7 +148,7 @@ fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec
         "CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, apart INTEGER NOT NULL DEFAULT 0)",
     )?;
     connection.execute(COUNTED, params![study.hash])?;
-    set_apart(connection, &study.study)?;
+    set_apart(connection, study)?;
     let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
     for (table, apart) in [("cell", 0), ("apart", 1)] {
@@ -163,14 +162,14 @@ fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec
 }
 
 /// Notes which runs are of parts that are compared with nothing.
-fn set_apart(connection: &Connection, study: &Study) -> rusqlite::Result<()> {
+fn set_apart(connection: &Connection, record: &StudyRecord) -> rusqlite::Result<()> {
     let mut set = connection.prepare(
-        "UPDATE temp.counted SET apart = 1 WHERE run IN (SELECT number FROM main.runs WHERE stack = ? AND workload = ?)",
+        "UPDATE temp.counted SET apart = 1 WHERE run IN (SELECT number FROM main.runs WHERE study_hash = ? AND stack = ? AND workload = ?)",
     )?;
-    for part in study.parts.iter().filter(|part| part.apart) {
+    for part in record.study.parts.iter().filter(|part| part.apart) {
         for stack in &part.stacks {
             for workload in &part.workloads {
-                set.execute(params![stack, workload])?;
+                set.execute(params![record.hash, stack, workload])?;
             }
         }
     }
