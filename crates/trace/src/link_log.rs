@@ -37,7 +37,8 @@ pub struct LinkMetrics {
 pub struct FrameMetrics {
     /// Frames and bytes, as the link counts them.
     pub sent: Sent,
-    /// What the machine sent at once: frames, or TCP segments that became several.
+    /// What the machine sent at once: frames, or TCP segments that became several. A segment of which frames were lost counts as the runs of
+    /// frames that arrive or are lost together.
     pub sendings: u64,
     /// Bytes with preambles, check sequences and gaps.
     pub wire_bytes: u64,
