@@ -28,6 +28,7 @@ impl Lab {
     /// Which layer could not be made and why; the layers made before it have been taken down.
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
         stack.require_buildable()?;
+        stack.require_place(&self.place)?;
         if self.place.is_in_virtual_time() {
             // Every cell begins in the same state.
             self.stop_host();

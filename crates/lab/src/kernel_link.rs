@@ -30,13 +30,6 @@ const THIS_MACHINE: &str = "this machine";
 /// Modules of the ends of a link.
 const MODULES: &[&str] = &["veth", "sch_netem"];
 
-/// Options of a link that it does not have here, and why.
-const OPTIONS_OF_OTHERS: [(&str, &str); 3] = [
-    ("queue", "is of the modelled link, and here netem holds whatever waits for the wire"),
-    ("memory", "is of emulated machines, and here the client shares this machine's memory"),
-    ("cpus", "is of emulated machines, and here the client shares this machine's processors"),
-];
-
 /// What netem may hold besides what is on the wire, in frames. It drops what is more, and TCP sends no more than its windows (`tcp_rmem`, by default
 /// 6 MiB).
 const WAITING_FRAMES: u64 = 1_000_000;
@@ -69,9 +62,7 @@ impl Lab {
         let Some((index, options)) = links.next().filter(|_| !self.place.is_emulated()) else {
             return Ok(());
         };
-        let several = links.next().is_some();
         drop(links);
-        self.check_link(stack, index, several)?;
         let server = self.host(stack)?.machine.clone();
         if matches!(self.place, Place::SshPair { .. }) {
             return self.prepare_wire(progressing, index, &server);
@@ -87,32 +78,6 @@ impl Lab {
         let ends = [end(server, lower, End::Lower), end(client, upper, End::Upper)];
         self.kernel_links.push(KernelLink { index, ends });
         Ok(())
-    }
-
-    fn check_link(&self, stack: &Stack, index: LayerIndex, several: bool) -> Result<(), BuildError> {
-        let layer = stack.layer(index);
-        let refused = |what: String| Err(BuildError::refused(layer, what));
-        if matches!(self.place, Place::Ssh(_)) {
-            return refused("a link needs two machines; use `--on ssh:CLIENT,ssh:SERVER`".to_owned());
-        }
-        if several {
-            return refused("only machines of the lab have several links; use `--on emulated`".to_owned());
-        }
-        let client = stack.machine_across(index);
-        let relation = client.and_then(|client| stack.machines().relation(client));
-        if relation != Some(Relation::Beside(MachineIndex::OUTERMOST)) {
-            return refused(
-                "the machine below it is a guest, and only those of the lab have links; use `--on emulated`"
-                    .to_owned(),
-            );
-        }
-        if matches!(self.place, Place::SshPair { .. }) {
-            return Ok(());
-        }
-        match OPTIONS_OF_OTHERS.into_iter().find(|(name, _)| layer.is_set(name)) {
-            Some((name, why)) => refused(format!("`{name}` {why}; omit it, or use `--on emulated`")),
-            None => Ok(()),
-        }
     }
 
     /// What a machine is called to the user.

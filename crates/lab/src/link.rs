@@ -37,21 +37,7 @@ impl Lab {
         if !self.place.is_emulated() {
             return self.offer_over_kernel_link(progressing, index, Offered { on: server, thing });
         }
-        if self.place.is_in_virtual_time() && options.cpus > 1 {
-            let what = "a machine in virtual time has one processor, and only its guests have more; \
-                        omit cpus, or use `--on emulated:time=real`";
-            return Err(BuildError::refused(layer, what));
-        }
         let relation = Relation::Beside(server);
-        if self.machines.parent_across(relation).is_some() {
-            let what = "the machine below it is a guest, and a link joins machines that are in no other; \
-                        put the link below the virtual machine";
-            return Err(BuildError::refused(layer, what));
-        }
-        if self.place.is_in_virtual_time() && !self.links.is_empty() {
-            let what = "virtual time holds two machines together, not three; use `--on emulated:time=real`";
-            return Err(BuildError::refused(layer, what));
-        }
         let client = stack.machine_across(index).unwrap_or(server);
         self.root_beside(progressing, RootMachine { index: client, relation })?;
         let label = stack.machines()[client].label;

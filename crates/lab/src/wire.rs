@@ -3,7 +3,7 @@
 
 use nestor_link::End;
 use nestor_machine::{Command, Machine, MachineError};
-use nestor_stack::{Accelerator, LayerDefinition, LayerIndex, MachineIndex, Relation, Stack};
+use nestor_stack::{Accelerator, LayerIndex, MachineIndex, Relation};
 use serde::Deserialize;
 
 use crate::built::UndoStep;
@@ -14,9 +14,6 @@ use crate::progressing::Progressing;
 use crate::standing::Standing;
 use crate::{BuildError, Lab};
 
-/// What a link has only if Nestor makes it.
-const OPTIONS_OF_OTHERS: [&str; 7] = ["rate", "delay", "mtu", "loss", "queue", "memory", "cpus"];
-
 impl Lab {
     /// Takes the client of a stack and its wire to the server.
     pub(crate) fn prepare_wire(
@@ -26,7 +23,6 @@ impl Lab {
         server: &Machine,
     ) -> Result<(), BuildError> {
         let stack = progressing.stack;
-        check_layers(stack, index)?;
         let client_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
         let label = stack.machines()[client_index].label;
         let Some(client) = self.client_ground.as_ref().map(|ground| ground.machine().clone()) else {
@@ -71,30 +67,6 @@ impl Lab {
             LinkEnd { machine: server.clone(), interface: interface.to_owned(), address: address.to_owned() };
         Ok([lower, LinkEnd { machine: client.clone(), interface: dev, address: prefsrc }])
     }
-}
-
-/// Refuses what the wire cannot have, what would open a machine to others, and guests.
-fn check_layers(stack: &Stack, index: LayerIndex) -> Result<(), BuildError> {
-    let link = stack.layer(index);
-    if let Some(option) = OPTIONS_OF_OTHERS.into_iter().find(|option| link.is_set(option)) {
-        let what = format!(
-            "`{option}` is of links that Nestor makes, and the wire between two machines is as it is; omit it, or use `--on emulated`"
-        );
-        return Err(BuildError::refused(link, what));
-    }
-    for (_, layer) in stack.indexed_layers() {
-        let what = match layer.definition() {
-            LayerDefinition::NetworkDisk => {
-                "its server lets every machine that reaches it write to the disk, and here that may be any; use nfs, or `--on this` or `--on emulated`"
-            }
-            LayerDefinition::Hypervisor(_) => {
-                "guests are not started on two machines of yours yet; use `--on emulated` or `--on this`"
-            }
-            _ => continue,
-        };
-        return Err(BuildError::refused(layer, what));
-    }
-    Ok(())
 }
 
 /// An interface, as `ip -json address` prints it (iproute2, `print_addrinfo` in ip/ipaddress.c).

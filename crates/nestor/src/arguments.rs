@@ -279,8 +279,12 @@ pub struct JsonArguments {
 /// Arguments of `nestor stack`.
 #[derive(Args, Debug)]
 pub struct StackArguments {
-    /// Stacks to check; without any, Nestor lists the layers
+    /// Stacks to check, or layers whose options to list, each by its name; without any, Nestor lists all layers
+    #[arg(value_name = "STACK|LAYER")]
     pub stacks: Vec<String>,
+    /// Also check whether the stacks can be built there [default: emulated, for stacks with a modelled disk]
+    #[arg(long, value_name = "PLACE")]
+    pub on: Option<PlaceWish>,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,

@@ -87,9 +87,9 @@ pub enum Command {
     /// The lab image that every machine boots
     #[command(subcommand)]
     Lab(LabCommand),
-    /// List the layers of stacks, or check and explain stacks
+    /// List the layers of stacks and their options, or check and explain stacks
     #[command(
-        after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
+        after_help = "Examples:\n  nestor stack\n  nestor stack nfs\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
     )]
     Stack(StackArguments),
     /// Run workloads on directories and devices of this machine, without the laboratory

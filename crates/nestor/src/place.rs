@@ -84,24 +84,30 @@ impl LabArguments {
     /// # Errors
     /// When nothing can be found out about this machine.
     pub fn usual_place(&self) -> Result<Place> {
-        match &self.on {
-            PlaceWish::Exactly(place) => Ok(place.clone()),
-            PlaceWish::EmulatedInRightTime => {
-                let facts = facts()?;
-                let known = Known::of(&facts);
-                let is_real = match known.accelerator {
-                    Some(accelerator) => accelerator == Accelerator::Kvm,
-                    None => facts.may_use_hardware,
-                };
-                let time = match known.joins {
-                    _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
-                    Some(Joins::No(_)) => HostTime::Real,
-                    Some(Joins::Yes { .. } | Joins::Failed(_)) | None => HostTime::VIRTUAL,
-                };
-                Ok(Place::Emulated(time))
-            }
-        }
+        usual_place(&self.on)
     }
+}
+
+/// The same of a wish alone.
+///
+/// # Errors
+/// When nothing can be found out about this machine.
+pub fn usual_place(wish: &PlaceWish) -> Result<Place> {
+    if let PlaceWish::Exactly(place) = wish {
+        return Ok(place.clone());
+    }
+    let facts = facts()?;
+    let known = Known::of(&facts);
+    let is_real = match known.accelerator {
+        Some(accelerator) => accelerator == Accelerator::Kvm,
+        None => facts.may_use_hardware,
+    };
+    let time = match known.joins {
+        _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
+        Some(Joins::No(_)) => HostTime::Real,
+        Some(Joins::Yes { .. } | Joins::Failed(_)) | None => HostTime::VIRTUAL,
+    };
+    Ok(Place::Emulated(time))
 }
 
 fn facts() -> Result<Facts> {

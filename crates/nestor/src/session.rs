@@ -10,7 +10,7 @@ use nestor_measure::Bench;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, Place, PlaceWish};
-use nestor_stack::{LayerDefinition, LayerIndex, Offer, Stack, StackError};
+use nestor_stack::{LayerIndex, Offer, Stack, StackError};
 use nestor_workload::{Workload, WorksOn};
 
 use crate::arguments::{LabArguments, SettledPlace};
@@ -59,6 +59,7 @@ pub fn run_until_interrupted(
     let stacks = check_study(study, arguments)?;
     remove_leftovers()?;
     let SettledPlace { place, remark } = arguments.place()?.clone();
+    check_settled(study, &place)?;
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
     let open = || {
@@ -137,7 +138,7 @@ pub fn remove_leftovers() -> Result<()> {
 /// # Errors
 /// The layer that cannot be built there.
 pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
-    // It has the same layers in either time.
+    // It has the same layers in either time, and in real time all options.
     let emulated = Place::Emulated(HostTime::Real);
     let place = match wish {
         PlaceWish::EmulatedInRightTime => &emulated,
@@ -146,40 +147,19 @@ pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
     stacks.iter().try_for_each(|stack| check_place(stack, place))
 }
 
+/// The same of a place whose time is settled, too.
+///
+/// # Errors
+/// The layer or option that cannot be there.
+pub fn check_settled(study: &Study, place: &Place) -> Result<()> {
+    study.stacks.iter().filter_map(WrittenStack::value).try_for_each(|stack| check_place(stack, place))
+}
+
 fn check_place(stack: &Stack, place: &Place) -> Result<()> {
     if stack.offers() == Offer::Image {
         stack.require_directory()?;
     }
-    let link = stack.indexed_layers().find(|(_, layer)| layer.link().is_some()).map(|(index, _)| index);
-    let misplaced = match (link, place) {
-        (Some(link), Place::Ssh(_)) => Some((
-            link,
-            format!("a link joins two machines, but `--on {place}` is one"),
-            "name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace",
-        )),
-        (None, Place::SshPair { .. }) => Some((
-            stack.medium_index(),
-            format!("`--on {place}` is two machines, but this stack has no link between them"),
-            "add a link, as in nfs/link/ext4/…, or name one machine: `--on ssh:HOST`",
-        )),
-        _ => None,
-    };
-    if let Some((at, message, help)) = misplaced {
-        return Err(StackError::at_layer(stack, at, message, help).into());
-    }
-    let LayerDefinition::Medium(kind) = stack.medium().definition() else { return Ok(()) };
-    let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
-        (true, false) => (
-            format!("a modelled disk needs the emulated host, but this is `--on {place}`"),
-            "omit `--on`, or use a disk of yours: dev:/dev/… or file:/…",
-        ),
-        (false, true) => (
-            "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
-            "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, raid0, raid5, null",
-        ),
-        _ => return Ok(()),
-    };
-    Err(StackError::at_layer(stack, stack.medium_index(), message, help).into())
+    Ok(stack.require_place(place)?)
 }
 
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.

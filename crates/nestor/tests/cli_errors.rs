@@ -69,6 +69,33 @@ fn a_medium_that_does_not_fit_its_place_is_refused_before_anything_is_started() 
 }
 
 #[test]
+fn what_virtual_time_cannot_hold_together_is_refused_before_anything_is_started() {
+    let sandbox = Sandbox::new();
+    let on = ["--on", "emulated:time=virtual"];
+    for (stack, words) in [
+        ("nfs/link:cpus=2/xfs/hdd", "a machine in virtual time has one processor"),
+        ("ext4/nbd/link/raw/nfs/link/xfs/hdd", "virtual time holds two machines together"),
+        ("nfs/link/ext4/kvm/hdd", "the one below it is a guest"),
+    ] {
+        for command in [&["stack", stack][..], &["run", stack, "fio:seq-write"]] {
+            let said = refused(&sandbox, &[command, &on].concat());
+            assert!(said.contains(words) && said.contains('^'), "{said}");
+        }
+    }
+    sandbox.nestor(["stack", "nfs/link:cpus=2/xfs/hdd", "--on", "emulated:time=real"]).assert().success();
+}
+
+#[test]
+fn a_layer_alone_is_shown_with_its_options() {
+    let sandbox = Sandbox::new();
+    sandbox.nestor(["stack", "nfs"]).assert().success().stdout(contains("4.0, 4.1 or 4.2"));
+    let said = refused(&sandbox, &["stack", "nsf"]);
+    assert!(said.contains("did you mean nfs?"), "{said}");
+    let said = refused(&sandbox, &["link", "serve", "--lower", "a", "--upper", "b", "--queue", "1"]);
+    assert!(said.contains("queue takes a size from 2k"), "{said}");
+}
+
+#[test]
 fn a_study_file_with_a_typo_is_shown_with_line_and_column() {
     let sandbox = Sandbox::new();
     let study = |text: &str| {

@@ -9,9 +9,9 @@ fn a_link_holds_in_every_row_and_nothing_is_left() {
     let sandbox = Sandbox::new();
     let checked = json(&said(&sandbox, &["link", "check", "link:rate=100mbit:delay=5ms", "--json"]));
     assert_eq!(checked[0]["link"], "link:rate=100mbit:delay=5ms");
-    assert_eq!(checked[0]["holds"], true);
+    assert_eq!(checked[0]["verdict"], "holds");
     let rows = checked[0]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 17);
+    assert_eq!(rows.len(), 21);
     for row in rows {
         assert_eq!(row["verdict"], "holds", "{row}");
     }

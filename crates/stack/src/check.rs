@@ -12,16 +12,19 @@ use crate::{
 /// Checks what each layer offers to the one above it, then the options of each.
 pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
     check_types(text, layers)?;
-    let refused = |layer: &Layer, conflict: Conflict| {
-        let span = conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
-        StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
-    };
+    let refused = |layer: &Layer, conflict: Conflict| refused(text, layer, conflict);
     for (index, layer) in layers.iter().enumerate() {
         (layer.spec.check)(layer, layers.get(index + 1))
             .and_then(|()| check_disk(&layers[index..]))
             .map_err(|conflict| refused(layer, conflict))?;
     }
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
+}
+
+/// An error that points at the option of a layer, or at the layer's name.
+pub(crate) fn refused(text: &str, layer: &Layer, conflict: Conflict) -> StackError {
+    let span = conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
+    StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
 }
 
 /// A virtual machine over a link has no disk. What a network disk serves is below all that joins the two machines.
@@ -66,7 +69,7 @@ fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
         let mut rules =
             layer.definition().rules().iter().filter(|rule| wanted.contains(&rule.offers)).peekable();
         if rules.peek().is_none() {
-            return Err(misfit(text, upper, &wanted, &layers[index..]));
+            return Err(misfit(text, layers, &wanted, index));
         }
         wanted = rules.filter_map(|rule| rule.needs).collect();
         upper = Some(layer);
@@ -77,17 +80,18 @@ fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
     }
 }
 
-/// What is said of a layer that needs one thing on layers that offer another.
-fn misfit(text: &str, upper: Option<&Layer>, needs: &[Offer], below: &[Layer]) -> StackError {
-    let (lower, offers) = (&below[0], offered(below).expect("a layer offers something"));
+/// What is said of a layer that needs one thing on layers that offer another, from `index` on.
+fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackError {
+    let sides = [&layers[..index], &layers[index..]];
+    let (lower, offers) = (&layers[index], offered(sides[1]).expect("a layer offers something"));
     let error = |message| StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
-    let Some(upper) = upper else {
+    let Some(upper) = index.checked_sub(1).map(|above| &layers[above]) else {
         let message = format!(
             "an application needs a directory or a block device; {} offers {}",
             lower.name(),
             offers.words()
         );
-        return Joints::between(needs, offers).suggested(error(message), "on top", None);
+        return Joints::between(needs, offers).suggested(error(message), "on top", [&[], layers]);
     };
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
@@ -96,11 +100,23 @@ fn misfit(text: &str, upper: Option<&Layer>, needs: &[Offer], below: &[Layer]) -
         return error.suggest("end the stack there", text[..upper.span.end].to_owned());
     }
     let error = error(format!("{name} needs {} below it; {below} offers {}", words(needs), offers.words()));
-    if matches!(upper.definition(), LayerDefinition::Loop) && offers == Offer::Block {
-        let without = replaced(text, upper.span.start..lower.span.start, "");
-        return error.suggest(&format!("{below} is already a block device; remove {name}"), without);
+    let without_upper = || replaced(text, upper.span.start..lower.span.start, "");
+    match upper.definition() {
+        LayerDefinition::Loop if offers == Offer::Block => {
+            error.suggest(&format!("{below} is already a block device; remove {name}"), without_upper())
+        }
+        LayerDefinition::Link | LayerDefinition::NetworkFileSystem if name == below => {
+            // The one that says more is kept.
+            let upper_says_more = lower.written_options().next().is_none();
+            let without = if upper_says_more {
+                replaced(text, upper.span.end..lower.span.end, "")
+            } else {
+                without_upper()
+            };
+            error.suggest(&format!("one {name} is enough; remove the other"), without)
+        }
+        _ => Joints::between(needs, offers).suggested(error, "between them", sides),
     }
-    Joints::between(needs, offers).suggested(error, "between them", Some(lower))
 }
 
 fn missing_medium(text: &str, last: &Layer, needs: &[Offer]) -> StackError {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::error::enumerated;
 use crate::layers::{JOINTS, Joint};
-use crate::{Layer, Offer, StackError};
+use crate::{Layer, LayerDefinition, Offer, StackError};
 
 /// Layers to put between two others, from the bottom up.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +41,25 @@ impl Joints {
         self.0.iter().rev().map(|joint| format!("{}/", joint.layer.name)).collect()
     }
 
-    /// The error with the suggestion to put them above `lower`, which is all or the lower part of the error's stack.
-    pub(crate) fn suggested(&self, error: StackError, place: &str, lower: Option<&Layer>) -> StackError {
-        let at = lower.map_or(0, |layer| layer.span.start);
+    /// The error with the suggestion to put them between the layers `above` and those `below`, which are all of the error's stack. What
+    /// cannot be built in virtual time is not suggested.
+    pub(crate) fn suggested(
+        &self,
+        error: StackError,
+        place: &str,
+        [above, below]: [&[Layer]; 2],
+    ) -> StackError {
+        let words = format!("put {} {place}", self.words());
+        let is_link = |definition: &LayerDefinition| matches!(definition, LayerDefinition::Link);
+        let own = self.0.iter().filter(|joint| is_link(&joint.layer.definition)).count();
+        let written = above.iter().chain(below).filter(|layer| is_link(layer.definition())).count();
+        if own + written > 1 {
+            return error
+                .with_help(format!("{words}; a stack with several links needs `--on emulated:time=real`"));
+        }
+        let at = below.first().map_or(error.stack().len(), |lower| lower.span.start);
         let (upper, lower) = error.stack().split_at(at);
         let candidate = format!("{upper}{}{lower}", self.text());
-        error.suggest(&format!("put {} {place}", self.words()), candidate)
+        error.suggest(&words, candidate)
     }
 }

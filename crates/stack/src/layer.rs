@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::{Bytes, LayerDefinition, LayerSpec, OptionKind, OptionSpec, StackError, StackErrorKind, parse};
+use crate::{
+    Bytes, LayerDefinition, LayerSpec, OptionKind, OptionSpec, StackError, StackErrorKind, check, parse,
+};
 
 /// One layer of a stack, as written. Equal to another if it is the same kind of layer with the same options, however
 /// it was written and wherever.
@@ -66,6 +68,17 @@ impl Layer {
     /// What is wrong with it; its text is that of the layer alone.
     pub fn parse(text: &str) -> Result<Self, StackError> {
         parse::layer(text)
+    }
+
+    /// Checks options that exclude each other, whatever is below the layer.
+    ///
+    /// # Errors
+    ///
+    /// What does not go together; the error's text is that of the layer alone.
+    pub fn check(&self) -> Result<(), StackError> {
+        let mut text = String::new();
+        let alone = self.clone().written_to(&mut text);
+        (alone.spec.check)(&alone, None).map_err(|conflict| check::refused(&text, &alone, conflict))
     }
 
     /// The same layer with another value of an option.

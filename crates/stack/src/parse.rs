@@ -60,7 +60,7 @@ fn read(text: &str) -> Result<Stack, StackError> {
     Ok(Stack::from_parts(text.to_owned(), layers))
 }
 
-/// The error with the stack that it suggests, if that is right or becomes right by what its own error suggests.
+/// The error with the stack that it suggests, if that is right or becomes right by what its own error suggests, and can be built.
 ///
 /// A text that needs many repairs is not worth a suggestion.
 pub(crate) fn mended(mut error: StackError) -> StackError {
@@ -69,7 +69,16 @@ pub(crate) fn mended(mut error: StackError) -> StackError {
     for _ in 0..MOST_REPAIRS {
         let Some(text) = candidate else { break };
         match read(&text) {
-            Ok(_) => return error.with_suggestion(text),
+            Ok(stack) => {
+                return match stack.require_buildable() {
+                    Ok(()) => error.with_suggestion(text),
+                    // Who follows the suggestion would learn it then.
+                    Err(next) => {
+                        let help = next.help().unwrap_or_default();
+                        error.with_help(format!("{}; {help}", next.message()))
+                    }
+                };
+            }
             Err(mut next) => candidate = next.take_candidate(),
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::joints::Joints;
 use crate::offer::offered;
+use crate::placement::link_of_a_guest;
 use crate::{Layer, LayerDefinition, LayerIndex, LayerRole, Offer, StackError, StackErrorKind, parse};
 
 /// A stack that fits together: layers from the application down to a medium.
@@ -85,22 +86,30 @@ impl Stack {
         }
         let message = format!("the workload needs a directory; {} offers {}", top.name(), offers.words());
         let error = StackError::new(StackErrorKind::Type, &self.source, top.span.clone(), message);
-        Err(parse::mended(Joints::between(&[Offer::Dir], offers).suggested(error, "on top", None)))
+        let joints = Joints::between(&[Offer::Dir], offers);
+        Err(parse::mended(joints.suggested(error, "on top", [&[], &self.layers])))
     }
 
     /// For those who build it.
     ///
     /// # Errors
     ///
-    /// If a layer is known but cannot be built yet.
+    /// If a layer is known but cannot be built yet, in whatever place ([`Self::require_place`] says what one place does not have).
     pub fn require_buildable(&self) -> Result<(), StackError> {
-        let Some((layer, reason)) = self.layers.iter().find_map(|l| l.spec.not_buildable.map(|r| (l, r)))
-        else {
-            return Ok(());
+        let refused = |layer: &Layer, message: String, help: &str| {
+            let span = layer.span.clone();
+            Err(StackError::new(StackErrorKind::NotBuildable, &self.source, span, message).with_help(help))
         };
-        let message = format!("{} cannot be built yet", layer.name());
-        Err(StackError::new(StackErrorKind::NotBuildable, &self.source, layer.span.clone(), message)
-            .with_help(reason))
+        if let Some((layer, reason)) = self.layers.iter().find_map(|l| l.spec.not_buildable.map(|r| (l, r))) {
+            return refused(layer, format!("{} cannot be built yet", layer.name()), reason);
+        }
+        match link_of_a_guest(self) {
+            Some(link) => {
+                let message = "a link joins machines that are in no other, and the one below it is a guest";
+                refused(self.layer(link), message.to_owned(), "put the link below the virtual machine")
+            }
+            None => Ok(()),
+        }
     }
 
     /// What a layer is for.

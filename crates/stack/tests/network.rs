@@ -59,7 +59,37 @@ snapshots! {
     a stack does not fit together
       nfs/link/link/xfs/hdd
                ^^^^ link needs a directory below it; link offers a directory over a link
-      put nfs between them: nfs/link/nfs/link/xfs/hdd
+      one link is enough; remove the other: nfs/link/xfs/hdd
+"#;
+    two_links_of_which_the_lower_says_more: "nfs/link/link:rate=10mbit/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/link/link:rate=10mbit/xfs/hdd
+               ^^^^^^^^^^^^^^^^ link needs a directory below it; link offers a directory over a link
+      one link is enough; remove the other: nfs/link:rate=10mbit/xfs/hdd
+"#;
+    two_mounts: "nfs:vers=3/nfs/link/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs:vers=3/nfs/link/xfs/hdd
+                 ^^^ nfs needs a directory over a link below it; nfs offers a directory
+      one nfs is enough; remove the other: nfs:vers=3/link/xfs/hdd
+"#;
+    what_would_need_a_second_link: "nfs/ext4/nbd/link/hdd" => @r#"
+    a stack does not fit together
+      nfs/ext4/nbd/link/hdd
+          ^^^^ nfs needs a directory over a link below it; ext4 offers a directory
+      put a link between them; a stack with several links needs `--on emulated:time=real`
+"#;
+    the_directory_of_a_guest: "nfs/ext4/kvm/hdd" => @r#"
+    a stack does not fit together
+      nfs/ext4/kvm/hdd
+          ^^^^ nfs needs a directory over a link below it; ext4 offers a directory
+      a link joins machines that are in no other, and the one below it is a guest; put the link below the virtual machine
+"#;
+    the_second_link_of_a_directory_at_the_top: "link/nfs/link/xfs/hdd" => @r#"
+    a stack does not fit together
+      link/nfs/link/xfs/hdd
+      ^^^^ an application needs a directory or a block device; link offers a directory over a link
+      put nfs on top; a stack with several links needs `--on emulated:time=real`
 "#;
     the_link_of_a_disk_at_the_top: "link/hdd" => @r#"
     a stack does not fit together
@@ -199,4 +229,76 @@ fn a_network_disk_has_typed_options() {
         (CacheMode::Directsync, Aio::Native, Discard::Unmap)
     );
     assert!(Stack::parse("nfs/link/xfs/hdd").unwrap().layers()[0].network_disk().is_none());
+}
+
+fn refused(stack: &str, place: &str) -> String {
+    let stack = Stack::parse(stack).unwrap();
+    let refused = stack.require_place(&place.parse().unwrap()).unwrap_err();
+    refused.to_string()
+}
+
+#[test]
+fn what_virtual_time_cannot_hold_together_is_refused_there_and_nowhere_else() {
+    let in_virtual_time = "emulated:time=virtual";
+    insta::assert_snapshot!(refused("nfs/link:cpus=2/xfs/hdd", in_virtual_time), @"
+    a stack cannot be used
+      nfs/link:cpus=2/xfs/hdd
+                    ^ a machine in virtual time has one processor, and only its guests have more
+      omit cpus, or use `--on emulated:time=real`
+    ");
+    insta::assert_snapshot!(refused("ext4/nbd/link:rate=10mbit/raw/nfs/link/xfs/hdd", in_virtual_time), @"
+    a stack cannot be used
+      ext4/nbd/link:rate=10mbit/raw/nfs/link/xfs/hdd
+               ^^^^^^^^^^^^^^^^ virtual time holds two machines together, and a second link makes them three
+      use one link, or `--on emulated:time=real`
+    ");
+    for (stack, place) in [
+        ("nfs/link:cpus=2/xfs/hdd", "emulated:time=real"),
+        ("ext4/nbd/link/raw/nfs/link/xfs/hdd", "emulated:time=real"),
+        ("nfs/kvm:cpus=2/link/xfs/hdd", in_virtual_time),
+        ("nfs/link:rate=10mbit:delay=1ms:loss=1%:mtu=9000/xfs/file:/srv/disk", "this"),
+        ("nfs/link/xfs/dev:/dev/sdb", "ssh:client,ssh:server"),
+    ] {
+        Stack::parse(stack).unwrap().require_place(&place.parse().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_place_of_the_user_cannot_have_is_refused_with_the_place_that_can() {
+    for (stack, place, words) in [
+        (
+            "nfs/link:queue=1M/xfs/file:/srv/disk",
+            "this",
+            ["queue is of the modelled link", "use `--on emulated`"],
+        ),
+        ("nfs/link:cpus=2/xfs/file:/srv/disk", "this", ["shares this machine's processors", "omit it"]),
+        ("nfs/link/nfs/link/xfs/file:/srv/disk", "this", ["several links", "use one link"]),
+        ("nfs/link/xfs/file:/srv/disk", "ssh:host", ["`--on ssh:host` is one", "ssh:CLIENT,ssh:SERVER"]),
+        (
+            "nfs/link:rate=10mbit/xfs/dev:/dev/sdb",
+            "ssh:a,ssh:b",
+            ["the wire between two machines", "omit it"],
+        ),
+        ("nbd/link/dev:/dev/sdb", "ssh:a,ssh:b", ["its server lets every machine", "use nfs"]),
+        ("nfs/kvm/link/xfs/dev:/dev/sdb", "ssh:a,ssh:b", ["guests are not started", "`--on this`"]),
+        ("xfs/dev:/dev/sdb", "ssh:a,ssh:b", ["has no link between them", "name one machine"]),
+        ("nfs/link/xfs/hdd", "this", ["a modelled disk needs the emulated host", "omit `--on`"]),
+        ("xfs/dev:/dev/sdb", "emulated", ["needs your own kernel", "add `--on this`"]),
+    ] {
+        let said = refused(stack, place);
+        assert!(words.iter().all(|words| said.contains(words)), "{said}");
+    }
+}
+
+#[test]
+fn the_link_of_a_guest_cannot_be_built_anywhere() {
+    let refused = |text: &str| Stack::parse(text).unwrap().require_buildable().map_err(|e| e.to_string());
+    insta::assert_snapshot!(refused("nfs/link/ext4/kvm/hdd").unwrap_err(), @"
+    a stack cannot be built yet
+      nfs/link/ext4/kvm/hdd
+          ^^^^ a link joins machines that are in no other, and the one below it is a guest
+      put the link below the virtual machine
+    ");
+    assert!(refused("nfs/link/ext4/kvm/nbd/link/hdd").is_err());
+    assert!(refused("nfs/kvm/link/ext4/hdd").is_ok());
 }

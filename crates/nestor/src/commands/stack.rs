@@ -2,39 +2,96 @@
 
 use anyhow::{Result, anyhow};
 use nestor_results::medium_profile;
-use nestor_stack::{LayerHelp, Stack, layers_help, parse_all};
-use serde_json::json;
+use nestor_stack::{LayerDefinition, LayerHelp, Stack, layers_help, parse_all};
+use serde::Serialize;
 
 use crate::arguments::StackArguments;
 use crate::output::{print_json, table};
+use crate::place::usual_place;
 
-/// Lists the layers, or checks stacks and shows their machines.
+/// Lists layers, or checks stacks and shows their machines.
 ///
 /// # Errors
-/// The first stack that does not fit together.
+/// The first stack that does not fit together, or cannot be built where it is to be.
 pub fn run(arguments: &StackArguments) -> Result<()> {
+    let layers = layers_help();
     if arguments.stacks.is_empty() {
-        let layers = layers_help();
         return if arguments.json { print_json(&layers) } else { list(&layers) };
     }
-    let mut stacks = Vec::new();
+    let mut asked = Vec::new();
     for text in &arguments.stacks {
-        stacks.extend(parse_all(text).map_err(|e| anyhow!("{e}"))?);
+        match layers.iter().find(|layer| layer.name == text) {
+            Some(layer) => asked.push(Asked::Layer(layer)),
+            None => asked.extend(parse_all(text).map_err(|e| anyhow!("{e}"))?.into_iter().map(Asked::Stack)),
+        }
     }
-    stacks.iter().try_for_each(|stack| medium_profile(stack).map(drop)).map_err(|e| anyhow!("{e}"))?;
+    for asked in &asked {
+        if let Asked::Stack(stack) = asked {
+            check(stack, arguments)?;
+        }
+    }
     if arguments.json {
-        return print_json(&stacks.iter().map(machines_json).collect::<Vec<_>>());
+        return print_json(&asked.iter().map(Asked::json).collect::<Vec<_>>());
     }
-    for stack in &stacks {
-        out!("{}", explain(stack));
+    for asked in &asked {
+        match asked {
+            Asked::Layer(layer) => out!("{}", in_full(layer)),
+            Asked::Stack(stack) => out!("{}", explain(stack)),
+        }
     }
     Ok(())
 }
 
+/// What is asked for: a layer by its name alone, or a stack.
+enum Asked<'a> {
+    Layer(&'a LayerHelp),
+    Stack(Stack),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AskedJson<'a> {
+    Layer(&'a LayerHelp),
+    Stack { stack: &'a Stack, machines: Vec<MachineJson> },
+}
+
+#[derive(Serialize)]
+struct MachineJson {
+    machine: String,
+    layers: Vec<String>,
+}
+
+impl Asked<'_> {
+    fn json(&self) -> AskedJson<'_> {
+        match self {
+            Self::Layer(layer) => AskedJson::Layer(layer),
+            Self::Stack(stack) => AskedJson::Stack { stack, machines: machines_of(stack) },
+        }
+    }
+}
+
+/// Refuses a stack that cannot be built. Where one with a medium of the user's is to be, only the user knows.
+fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
+    stack.require_buildable()?;
+    medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
+    let is_modelled =
+        matches!(stack.medium().definition(), LayerDefinition::Medium(kind) if kind.is_modelled());
+    if arguments.on.is_some() || is_modelled {
+        let wish = arguments.on.clone().unwrap_or_default();
+        stack.require_place(&usual_place(&wish)?)?;
+    }
+    Ok(())
+}
+
+/// The name and kind of a layer, and what it is.
+fn heading(layer: &LayerHelp) -> String {
+    let later = layer.not_buildable.map_or_else(String::new, |reason| format!("  (not yet: {reason})"));
+    format!("{:<9} {}: {}{later}\n", layer.name, layer.kind, layer.summary)
+}
+
 fn list(layers: &[LayerHelp]) -> Result<()> {
     for layer in layers {
-        let later = layer.not_buildable.map_or_else(String::new, |reason| format!("  (not yet: {reason})"));
-        outln!("{:<9} {}: {}{later}", layer.name, layer.kind, layer.summary);
+        out!("{}", heading(layer));
         let rows: Vec<[String; 3]> = layer
             .options
             .iter()
@@ -49,6 +106,31 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
     Ok(())
 }
 
+/// One layer, with what it stands on and what values its options take.
+fn in_full(layer: &LayerHelp) -> String {
+    let mut text = heading(layer);
+    match layer.needs.as_slice() {
+        [] => layer.offers.iter().for_each(|offer| text += &format!("  offers {}\n", offer.words())),
+        needs => {
+            for (need, offer) in needs.iter().zip(&layer.offers) {
+                text += &format!("  on {} it offers {}\n", need.words(), offer.words());
+            }
+        }
+    }
+    let rows: Vec<[String; 4]> = layer
+        .options
+        .iter()
+        .map(|o| {
+            let default = o.default.unwrap_or("-").to_owned();
+            [format!("  :{}", o.form), default, o.values.clone(), o.summary.to_owned()]
+        })
+        .collect();
+    if rows.is_empty() {
+        return text + "  it has no options\n";
+    }
+    text + &table(&["  option", "default", "values", ""], &rows)
+}
+
 fn explain(stack: &Stack) -> String {
     let rows: Vec<[String; 3]> = stack
         .indexed_layers()
@@ -57,11 +139,39 @@ fn explain(stack: &Stack) -> String {
     format!("{stack}\n{}", table(&["layer", "role", ""], &rows))
 }
 
-fn machines_json(stack: &Stack) -> serde_json::Value {
-    let machines: Vec<_> = stack
-        .machines()
-        .iter()
-        .map(|m| json!({ "machine": m.label.to_string(), "layers": m.layers.iter().map(|l| l.label()).collect::<Vec<_>>() }))
-        .collect();
-    json!({ "stack": stack, "machines": machines })
+fn machines_of(stack: &Stack) -> Vec<MachineJson> {
+    let machine = |segment: &nestor_stack::MachineSegment<'_>| MachineJson {
+        machine: segment.label.to_string(),
+        layers: segment.layers.iter().map(|layer| layer.label()).collect(),
+    };
+    stack.machines().iter().map(machine).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_is_shown_with_what_values_its_options_take() {
+        let layers = layers_help();
+        let shown = |name: &str| in_full(layers.iter().find(|layer| layer.name == name).unwrap());
+        insta::assert_snapshot!(shown("nfs"), @"
+        nfs       network file system: NFS: a directory over a link, mounted in this machine
+          on a directory over a link it offers a directory
+            option               default  values
+            :vers=3|4.0|4.1|4.2  4.2      3, 4.0, 4.1 or 4.2              version of the protocol
+            :rsize=SIZE          -        a multiple of 4k from 4k to 1M  most bytes of one read (unset: what client and server agree on)
+            :wsize=SIZE          -        a multiple of 4k from 4k to 1M  most bytes of one write (unset: what client and server agree on)
+            :sync=off|on         off      on or off                       the client sends every write at once and waits until it is on the server's disk
+            :export=sync|async   sync     sync or async                   when the server says that data are stored: sync, once they are on its disk; async, at once, so that a power cut of the server loses them
+            :actimeo=NUMBER      -        a whole number from 0 to 3600   for how many seconds the client believes attributes of files (unset: 3 to 60, by the kernel)
+        ");
+        for layer in &layers {
+            let text = in_full(layer);
+            let is_there = |option: &nestor_stack::OptionHelp| {
+                text.contains(&format!(":{}", option.form)) && text.contains(&option.values)
+            };
+            assert!(layer.options.iter().all(is_there), "{text}");
+        }
+    }
 }

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use nestor_link::{End, Wire};
+use nestor_link::End;
 use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_report::units;
 use nestor_stack::Layer;
 use serde::Serialize;
 
+use super::{figures, wire};
 use crate::output::{print_json, table};
 
 /// The links that are checked if none is named: those that the model is to be right for.
@@ -35,11 +36,11 @@ pub struct LinkCheckArguments {
 #[derive(Debug, Serialize)]
 struct Checked {
     link: String,
-    holds: bool,
+    verdict: Verdict,
     rows: Vec<CheckRow>,
 }
 
-/// Runs `nestor link check`; it fails if a link is not as it should be.
+/// Runs `nestor link check`; it fails unless each link is as it should be.
 ///
 /// # Errors
 /// What is named is no link, or it cannot be served.
@@ -57,7 +58,8 @@ pub fn run(arguments: &LinkCheckArguments) -> Result<ExitCode> {
             out!("{}", text(link));
         }
     }
-    Ok(if checked.iter().all(|link| link.holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let all_hold = checked.iter().all(|link| link.verdict == Verdict::Holds);
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn parsed(text: &str) -> Result<Layer, String> {
@@ -65,20 +67,13 @@ fn parsed(text: &str) -> Result<Layer, String> {
 }
 
 fn checked(layer: &Layer, seed: u64) -> Result<Checked> {
-    let Some(options) = layer.link() else { bail!("{layer} is not a link") };
-    let wire = Wire {
-        rate_bits_per_s: options.rate.get(),
-        delay_ns: options.delay.get(),
-        queue_bytes: options.queue.get(),
-        loss: options.loss.share(),
-    };
+    let options = figures(&layer.to_string())?;
     let base = place_for_temporary();
     let directory = temporary_directory_in(&base, "nestor-link-").with_context(|| {
         format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
     })?;
-    let rows = check(&CheckedLink { wire, mtu: options.mtu, seed }, directory.path())?;
-    let holds = rows.iter().all(|row| row.verdict != Verdict::Fails);
-    Ok(Checked { link: layer.to_string(), holds, rows })
+    let rows = check(&CheckedLink { wire: wire(&options), mtu: options.mtu, seed }, directory.path())?;
+    Ok(Checked { link: layer.to_string(), verdict: Verdict::of(&rows), rows })
 }
 
 /// A table for a terminal.
@@ -88,7 +83,14 @@ fn text(checked: &Checked) -> String {
     sources.dedup();
     let sources: String = sources.iter().map(|source| format!("  expected: {source}\n")).collect();
     let heading = ["", "expected", "allowed", "measured", "verdict"];
-    format!("{}\n{}{sources}", checked.link, table(&heading, &rows))
+    let verdict = match checked.verdict {
+        Verdict::Holds => "it holds",
+        Verdict::Fails => "it FAILS: a row is not as it should be",
+        Verdict::NotMeasured => {
+            "it is NOT CHECKED in full: too few frames arrive for some rows, the others hold"
+        }
+    };
+    format!("{}\n{}{sources}  {verdict}\n", checked.link, table(&heading, &rows))
 }
 
 fn line(row: &CheckRow) -> [String; 5] {
@@ -165,7 +167,8 @@ mod tests {
             source: "another",
             ..row(Quantity::Lost, CheckUnit::Frames, [1000.0, 853.0, 1150.0])
         };
-        let checked = Checked { link: "link".to_owned(), holds: false, rows: vec![rate, delay, lost] };
+        let rows = vec![rate, delay, lost];
+        let mut checked = Checked { link: "link".to_owned(), verdict: Verdict::of(&rows), rows };
         insta::assert_snapshot!(text(&checked), @r"
         link
                                                                   expected        allowed                          measured        verdict
@@ -174,12 +177,20 @@ mod tests {
           lost, to the client, longest frames                     1 000           853 to 1 150                     -               FAILS
           expected: a standard
           expected: another
+          it FAILS: a row is not as it should be
         ");
+        checked.rows[2].verdict = Verdict::NotMeasured;
+        checked.verdict = Verdict::of(&checked.rows);
+        let said = text(&checked);
+        assert!(said.contains("too few arrive") && said.contains("it is NOT CHECKED in full"), "{said}");
+        assert_eq!(serde_json::to_value(&checked).unwrap()["verdict"], "not-measured");
     }
 
     #[test]
     fn the_usual_links_are_links() {
         assert!(USUAL.iter().all(|text| Layer::parse(text).unwrap().link().is_some()));
         assert!(checked(&Layer::parse("ext4").unwrap(), 0).is_err());
+        let full = checked(&Layer::parse("link:mtu=9000:queue=8k").unwrap(), 0).unwrap_err().to_string();
+        assert!(full.contains("a queue of 8k has no room for a frame"), "{full}");
     }
 }

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nestor_link::Wire;
 use nestor_link_server::control::{LinkRequest, LinkResponse};
 use nestor_link_server::{ControlClient, LinkOptions, LinkTime, serve};
-use nestor_stack::{BitRate, Bytes, Percentage, TimeSpan};
+use nestor_stack::{BitRate, Bytes, Layer, LinkOptions as Figures, Percentage, TimeSpan, link_default};
 
 use crate::interrupt::stopped_by_signals;
 use crate::output::print_json;
@@ -72,16 +72,16 @@ pub struct LinkServeArguments {
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// How fast each direction carries frames
-    #[arg(long, value_name = "RATE", default_value = "1gbit")]
+    #[arg(long, value_name = "RATE", default_value = link_default("rate"))]
     pub rate: BitRate,
     /// How long a frame is under way in each direction, besides the time that the rate takes
-    #[arg(long, value_name = "TIME", default_value = "100us")]
+    #[arg(long, value_name = "TIME", default_value = link_default("delay"))]
     pub delay: TimeSpan,
     /// Bytes that an interface takes ahead of the wire; what more a machine sends waits in its memory
-    #[arg(long, value_name = "SIZE", default_value = "256k")]
+    #[arg(long, value_name = "SIZE", default_value = link_default("queue"))]
     pub queue: Bytes,
     /// Share of the frames that is lost in each direction
-    #[arg(long, value_name = "SHARE", default_value = "0")]
+    #[arg(long, value_name = "SHARE", default_value = link_default("loss"))]
     pub loss: Percentage,
     /// Which frames are lost
     #[arg(long, value_name = "NUMBER", default_value = "0")]
@@ -124,14 +124,12 @@ pub fn run(command: LinkCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the layer `link` takes is what can be served.
 fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
+    let LinkServeArguments { rate, delay, queue, loss, .. } = arguments;
+    let layer = format!("link:rate={rate}:delay={delay}:queue={queue}:loss={loss}");
     Ok(LinkOptions {
-        wire: Wire {
-            rate_bits_per_s: arguments.rate.get(),
-            delay_ns: arguments.delay.get(),
-            queue_bytes: arguments.queue.get(),
-            loss: arguments.loss.share(),
-        },
+        wire: wire(&figures(&layer)?),
         seed: arguments.seed,
         sockets: [arguments.lower, arguments.upper],
         control: arguments.control,
@@ -142,4 +140,57 @@ fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
         },
         stop: stopped_by_signals()?,
     })
+}
+
+/// The options of a link, as it is written in a stack.
+fn figures(layer: &str) -> Result<Figures> {
+    let layer = Layer::parse(layer)?;
+    let options = layer.link().ok_or_else(|| anyhow!("{layer} is not a link"))?;
+    layer.check()?;
+    Ok(options)
+}
+
+fn wire(options: &Figures) -> Wire {
+    Wire {
+        rate_bits_per_s: options.rate.get(),
+        delay_ns: options.delay.get(),
+        queue_bytes: options.queue.get(),
+        loss: options.loss.share(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Serve {
+        #[command(flatten)]
+        arguments: LinkServeArguments,
+    }
+
+    fn served(arguments: &[&str]) -> Result<LinkOptions> {
+        let begin = ["serve", "--lower", "a.sock", "--upper", "b.sock"];
+        options(Serve::parse_from(begin.iter().chain(arguments)).arguments)
+    }
+
+    #[test]
+    fn a_served_link_has_what_stacks_take_and_their_defaults() {
+        assert_eq!(served(&[]).unwrap().wire, wire(&figures("link").unwrap()));
+        let written =
+            served(&["--rate", "10mbit", "--delay", "2ms", "--queue", "64k", "--loss", "1%"]).unwrap();
+        assert_eq!(written.wire, wire(&figures("link:rate=10mbit:delay=2ms:queue=64k:loss=1%").unwrap()));
+        for (option, value) in [("--rate", "1bit"), ("--delay", "0"), ("--queue", "1"), ("--loss", "51%")] {
+            let said = served(&[option, value]).unwrap_err().to_string();
+            assert!(said.contains(&format!("cannot be `{value}`")) && said.contains("takes"), "{said}");
+        }
+        insta::assert_snapshot!(served(&["--queue", "1", "--delay", "0"]).unwrap_err(), @"
+        an option has an invalid value
+          link:rate=1gbit:delay=0:queue=1:loss=0
+                                ^ delay cannot be `0`
+          delay takes a time from 1us to 10s; the default is 100us
+        ");
+    }
 }

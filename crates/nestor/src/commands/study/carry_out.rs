@@ -77,6 +77,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         lab.place_of_begun_study(store)?;
     }
     let place = if how.plan { lab.likely_place()? } else { lab.place()?.place.clone() };
+    session::check_settled(&study, &place)?;
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
     let mut record = record_of(store, study, place.clone().into(), how.resume)?;
     let effort = effort_left(store, &record)?;

@@ -89,6 +89,15 @@ impl Layer {
     }
 }
 
+/// The default of an option of `link`.
+///
+/// # Panics
+///
+/// If it has no such option, or that no default.
+pub fn link_default(option: &str) -> &'static str {
+    LAYER.option(option).and_then(|option| option.default).expect("a link has the option, and it a default")
+}
+
 /// An interface takes whole frames.
 fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.link() else { return Ok(()) };

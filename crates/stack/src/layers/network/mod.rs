@@ -6,7 +6,7 @@ mod nfs;
 
 use crate::LayerSpec;
 
-pub use link::LinkOptions;
+pub use link::{LinkOptions, link_default};
 pub use nbd::NetworkDiskOptions;
 pub(crate) use nbd::check_served;
 pub use nfs::{Export, NfsOptions, NfsVersion};

@@ -1,0 +1,151 @@
+//! Whether a stack can be built in a place: what is known of that before anything is started.
+
+use crate::{
+    HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, Place, Relation, Stack,
+    StackError,
+};
+
+/// Options of a link that it does not have on this machine's own kernel, and why.
+const NOT_OF_KERNELS: [(&str, &str); 3] = [
+    ("queue", "is of the modelled link, and here netem holds whatever waits for the wire"),
+    ("memory", "is of emulated machines, and here the client shares this machine's memory"),
+    ("cpus", "is of emulated machines, and here the client shares this machine's processors"),
+];
+
+/// Why something of a stack cannot be in a place.
+struct Misplaced {
+    at: LayerIndex,
+    /// The option to point at; the layer if `None`.
+    option: Option<&'static str>,
+    message: String,
+    help: &'static str,
+}
+
+impl Misplaced {
+    fn layer(at: LayerIndex, message: impl Into<String>, help: &'static str) -> Self {
+        Self { at, option: None, message: message.into(), help }
+    }
+
+    fn option(at: LayerIndex, option: &'static str, message: impl Into<String>, help: &'static str) -> Self {
+        Self { option: Some(option), ..Self::layer(at, message, help) }
+    }
+}
+
+impl Stack {
+    /// For those who build it in a place. An emulated host in real time has whatever one in virtual time has.
+    ///
+    /// # Errors
+    ///
+    /// If a layer or an option cannot be there, on whatever machines.
+    pub fn require_place(&self, place: &Place) -> Result<(), StackError> {
+        let misplaced = misplaced_link(self, place).or_else(|| misplaced_medium(self, place));
+        let Some(Misplaced { at, option, message, help }) = misplaced else { return Ok(()) };
+        Err(match option {
+            Some(option) => StackError::at_option(self, at, option, message, help),
+            None => StackError::at_layer(self, at, message, help),
+        })
+    }
+}
+
+fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    // From the server up: what is joined to the others last is what is too much.
+    let mut links = stack.indexed_layers().rev().filter_map(|(at, layer)| Some((at, layer.link()?)));
+    let first = links.next();
+    let second = links.next().map(|(at, _)| at);
+    match (first, place) {
+        (_, Place::Emulated(HostTime::Real)) => None,
+        (Some(link), Place::Emulated(HostTime::Virtual(_))) => in_virtual_time(link, second),
+        (Some((at, _)), Place::Ssh(_)) => Some(Misplaced::layer(
+            at,
+            format!("a link joins two machines, but `--on {place}` is one"),
+            "name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace",
+        )),
+        (Some((at, _)), Place::This) => of_this_kernel(stack, at, second),
+        (Some((at, _)), Place::SshPair { .. }) => between_two(stack, at, second),
+        (None, Place::SshPair { .. }) => Some(Misplaced::layer(
+            stack.medium_index(),
+            format!("`--on {place}` is two machines, but this stack has no link between them"),
+            "add a link, as in nfs/link/ext4/…, or name one machine: `--on ssh:HOST`",
+        )),
+        (None, _) => None,
+    }
+}
+
+/// Two machines at most have one virtual time, each with one processor.
+fn in_virtual_time((at, link): (LayerIndex, LinkOptions), second: Option<LayerIndex>) -> Option<Misplaced> {
+    let several = second.map(|second| {
+        let message = "virtual time holds two machines together, and a second link makes them three";
+        Misplaced::layer(second, message, "use one link, or `--on emulated:time=real`")
+    });
+    several.or_else(|| {
+        (link.cpus > 1).then(|| {
+            let message = "a machine in virtual time has one processor, and only its guests have more";
+            Misplaced::option(at, "cpus", message, "omit cpus, or use `--on emulated:time=real`")
+        })
+    })
+}
+
+/// What the link of a kernel cannot have, whoever makes it.
+fn only_one(second: Option<LayerIndex>) -> Option<Misplaced> {
+    let message = "only machines of the lab have several links";
+    second.map(|second| Misplaced::layer(second, message, "use one link, or `--on emulated:time=real`"))
+}
+
+fn of_this_kernel(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Option<Misplaced> {
+    only_one(second).or_else(|| {
+        let (name, why) = NOT_OF_KERNELS.into_iter().find(|(name, _)| stack.layer(at).is_set(name))?;
+        Some(Misplaced::option(at, name, format!("{name} {why}"), "omit it, or use `--on emulated`"))
+    })
+}
+
+/// The wire between two machines is as it is, and there are no guests yet.
+fn between_two(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Option<Misplaced> {
+    let option = || {
+        let (name, _) = stack.layer(at).written_options().next()?;
+        let message =
+            format!("{name} is of links that Nestor makes, and the wire between two machines is as it is");
+        Some(Misplaced::option(at, name, message, "omit it, or use `--on emulated`"))
+    };
+    let unusual = |(at, layer): (LayerIndex, &Layer)| match layer.definition() {
+        LayerDefinition::NetworkDisk => Some(Misplaced::layer(
+            at,
+            "its server lets every machine that reaches it write to the disk, and here that may be any",
+            "use nfs, or `--on this` or `--on emulated`",
+        )),
+        LayerDefinition::Hypervisor(_) => Some(Misplaced::layer(
+            at,
+            "guests are not started on two machines of yours yet",
+            "use `--on emulated` or `--on this`",
+        )),
+        _ => None,
+    };
+    only_one(second).or_else(option).or_else(|| stack.indexed_layers().find_map(unusual))
+}
+
+/// What is modelled needs the lab's machines, and what is the user's needs the user's.
+fn misplaced_medium(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    let LayerDefinition::Medium(kind) = stack.medium().definition() else { return None };
+    let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
+        (true, false) => (
+            format!("a modelled disk needs the emulated host, but this is `--on {place}`"),
+            "omit `--on`, or use a disk of yours: dev:/dev/… or file:/…",
+        ),
+        (false, true) => (
+            "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
+            "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, nvme, raid0, raid5, null",
+        ),
+        _ => return None,
+    };
+    Some(Misplaced::layer(stack.medium_index(), message, help))
+}
+
+/// The link that joins a guest to another machine, which no place has.
+pub(crate) fn link_of_a_guest(stack: &Stack) -> Option<LayerIndex> {
+    let machines = stack.machines();
+    let is_beside_a_guest =
+        |relation| matches!(relation, Some(Relation::Beside(server)) if machines.parent(server).is_some());
+    let of_guest = |(index, segment): (MachineIndex, &crate::MachineSegment<'_>)| {
+        segment.crossing.filter(|_| is_beside_a_guest(machines.relation(index)))
+    };
+    machines.indexed().find_map(of_guest)
+}
