@@ -115,7 +115,7 @@ fn recorded_calls_are_a_row_of_the_layers_and_their_time_is_divided() {
     let text = run_text(&view, Style::plain());
     let from = text.find("  time of calls of").unwrap();
     insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @"
-    time of calls of nfs:vers=3  calls  read  written   queue      wire    server   after  response p50       p99
+    time of calls of nfs:vers=3  calls  read  written   queue   between    server   after  response p50       p99
     WRITE                            3   0 B  3.0 MiB  2.0 us  200.0 us  399.9 us  2.0 us      500.2 us  800.3 us
     COMMIT                           1   0 B      0 B       -         -         -       -        9.0 ms    9.0 ms
     all                              4   0 B  3.0 MiB  2.0 us  200.0 us  399.9 us  2.0 us      500.2 us    9.0 ms
@@ -170,4 +170,28 @@ fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
     ");
     let text = run_text(&view, Style::plain());
     assert!(text.contains("frames of link:rate=1gbit"), "{text}");
+}
+
+#[test]
+fn frames_that_carry_hardly_any_contents_are_no_multiple_of_them() {
+    let ratio = |to_server: u64, written: u64| {
+        let mut records = runs(0, 1, 1);
+        let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
+        let mut logged = frames();
+        logged.to_server.sent.bytes = to_server;
+        measured.layers.insert(1, layer("nfs:vers=3", "network file system", "client", None));
+        let link = LayerRecord { frames: Some(Box::new(logged)), ..layer("link", "link", "client", None) };
+        measured.layers.insert(2, link);
+        let write = CallTimes { calls: 9, written_bytes: written, ..CallTimes::default() };
+        let procedures = [("WRITE".to_owned(), write)].into();
+        let calls = CallMetrics { procedures, ..CallMetrics::default() };
+        measured.networks.push(NetworkRecord { calls: Some(Box::new(calls)), ..network() });
+        let stored = stored(records);
+        let view = RunView::of(&borrowed(&stored)).unwrap();
+        assert_eq!((view.layers[2].layer.as_str(), view.layers[2].bytes), ("link", Some(to_server)));
+        view.layers[2].times_above
+    };
+    assert_eq!(ratio(5_000_000, 4_000_000), Some(1.25));
+    assert_eq!(ratio(5_000_000, 500_000), Some(10.0));
+    assert_eq!([ratio(5_000_000, 499_999), ratio(599_000, 1000)], [None, None]);
 }

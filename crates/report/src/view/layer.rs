@@ -40,6 +40,9 @@ impl fmt::Display for RowRole {
     }
 }
 
+/// Frames carry headers, and calls without contents of files. Where contents are less than this share of them, a ratio of both is no amplification.
+const LEAST_CONTENTS: f64 = 0.1;
+
 /// The numbers of one layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerRow {
@@ -64,7 +67,7 @@ pub struct LayerRow {
     pub read_bytes: Option<u64>,
     /// Of these, written.
     pub write_bytes: Option<u64>,
-    /// Bytes over those of the next recorded layer above.
+    /// Bytes over those of the next recorded layer above; `None` of a link that carried hardly anything of them.
     pub times_above: Option<f64>,
     /// Bytes over those of the application.
     pub times_application: Option<f64>,
@@ -152,8 +155,11 @@ impl LayerRow {
                 continue;
             }
             if let Some(bytes) = row.bytes {
-                row.times_above = times(bytes, above);
-                row.times_application = times(bytes, application_bytes);
+                let is_of_contents =
+                    |of: &u64| layer.frames.is_none() || *of as f64 >= LEAST_CONTENTS * bytes as f64;
+                let times_of = |of: u64| Some(of).filter(is_of_contents).and_then(|of| times(bytes, of));
+                row.times_above = times_of(above);
+                row.times_application = times_of(application_bytes);
                 above = bytes;
             }
             rows.push(row);

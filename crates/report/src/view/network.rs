@@ -68,8 +68,8 @@ pub struct CallTimesRow {
     pub queue: Option<LatencySummary>,
     /// From then until its reply is there.
     pub response: Option<LatencySummary>,
-    /// Of that, the way there and back.
-    pub wire: Option<LatencySummary>,
+    /// Of that, between the client and the server: the link, sending and receiving at both ends, and waiting for a thread of the server.
+    pub between: Option<LatencySummary>,
     /// Of that, at the server.
     pub server: Option<LatencySummary>,
     /// At the client, from the reply until it is done.
@@ -143,7 +143,7 @@ impl CallTimesRow {
             written_bytes: sum(|times| times.written_bytes),
             queue: times(|times| times.queue.as_ref()),
             response: times(|times| times.response.as_ref()),
-            wire: times(|times| times.wire.as_ref()),
+            between: times(|times| times.wire.as_ref()),
             server: times(|times| times.server.as_ref()),
             after: times(|times| times.after.as_ref()),
         }
