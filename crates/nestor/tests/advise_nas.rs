@@ -120,3 +120,26 @@ fn placements_are_ranked_and_each_failure_is_priced() {
     }
     assert!(!text.contains("ready to paste"), "{text}");
 }
+
+#[test]
+fn what_a_network_disk_and_a_loop_device_lose_is_said() {
+    let sandbox = Sandbox::new();
+    let mut made_up = MadeUp::new("fio:rand-write");
+    for (stack, rate) in [("ext2/kvm/nbd/link/raw/xfs/hdd", 60.0), (GUEST_NFS, 40.0)] {
+        made_up.run("advise-screen", 0, stack, rate);
+    }
+    made_up.keep(&sandbox.path("results.sqlite"));
+    let store = sandbox.text("results.sqlite");
+    let asked = ["advise", "fio:rand-write", "--nas", "--placement", "nbd,guest-nfs", "--guest", "ext2"];
+    let more = ["--vers", "3", "--export", "sync", "--from", "store", "--store", &store];
+    let text = said(&sandbox, &[asked.as_slice(), more.as_slice()].concat());
+    let unbroken = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in [
+        "the disk fails with its server",
+        "its qemu-nbd bypasses the page cache, and passes flushes on to the disk",
+        "what was made, renamed or removed and not synced, although the server acknowledged it, up to about 70 s old",
+        "what is not flushed stays in the page cache of the file below the loop device",
+    ] {
+        assert!(unbroken.contains(line), "no {line:?} in\n{text}");
+    }
+}
