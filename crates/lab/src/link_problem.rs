@@ -200,7 +200,7 @@ pub enum LinkProblem {
         /// How it is started.
         program: String,
         /// What happened.
-        source: MachineError,
+        source: Box<MachineError>,
     },
     /// Another program has the block device.
     #[error(

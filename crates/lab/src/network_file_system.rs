@@ -220,7 +220,8 @@ fn start_server(
 fn not_up(layer: String, service: NetworkService, argv: &[&str], source: MachineError) -> BuildError {
     match source.cause() {
         Cause::ProgramFailed { .. } | Cause::Other => {
-            problem(LinkProblem::NoServer { layer, service, program: argv.join(" "), source })
+            let (program, source) = (argv.join(" "), Box::new(source));
+            problem(LinkProblem::NoServer { layer, service, program, source })
         }
         _ => BuildError::Layer { layer, source },
     }

@@ -229,7 +229,7 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch
                 if let (None, GREETING, Answer::Failed(Refusal { cause: Cause::GivenUp { loss }, .. })) =
                     (&waiting, envelope.number, &envelope.body)
                 {
-                    break NoAnswer::GivenUp(loss.clone());
+                    break NoAnswer::GivenUp((**loss).clone());
                 }
                 // The caller has stopped waiting for an answer that came after its time limit.
                 if let Some(waiting) = waiting {

@@ -68,7 +68,7 @@ pub enum Cause {
     /// A machine was given up, because it cannot go on without what has ended.
     GivenUp {
         /// What has ended.
-        loss: Loss,
+        loss: Box<Loss>,
     },
     /// A machine that was up did not answer in time.
     MachineSilent,
@@ -123,7 +123,7 @@ impl Refusal {
     /// A machine that is of no more use.
     pub(crate) fn given_up(loss: Loss) -> Self {
         let message = format!("it was given up: {loss}");
-        Self::new(Cause::GivenUp { loss }, message)
+        Self::new(Cause::GivenUp { loss: Box::new(loss) }, message)
     }
 
     /// Things that could not be undone.
@@ -139,7 +139,7 @@ impl Refusal {
                 let kept = left.into_iter().take(MOST_NOT_UNDONE).map(NotUndone::clipped);
                 Cause::NotUndone { left: kept.collect() }
             }
-            Cause::GivenUp { loss } => Cause::GivenUp { loss: loss.clipped() },
+            Cause::GivenUp { loss } => Cause::GivenUp { loss: Box::new(loss.clipped()) },
             cause => cause,
         };
         Self { cause, message: clipped(self.message) }

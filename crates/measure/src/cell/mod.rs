@@ -238,7 +238,7 @@ impl CellError {
         match self {
             Self::Machine(e) | Self::Build(BuildError::Machine(e) | BuildError::Layer { source: e, .. }) => {
                 match e.cause() {
-                    Cause::GivenUp { loss } => Some(loss),
+                    Cause::GivenUp { loss } => Some(*loss),
                     _ => None,
                 }
             }
