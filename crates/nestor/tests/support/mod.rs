@@ -5,6 +5,7 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+pub mod lab_machine;
 pub mod load_wml;
 pub mod loop_mount;
 pub mod slurm_cluster;
