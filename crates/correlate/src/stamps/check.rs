@@ -96,8 +96,11 @@ struct OnDisk(HashMap<u64, u64>);
 impl OnDisk {
     /// A run is written; whether the disk had all of it before.
     fn write(&mut self, run: &StampRun) -> bool {
-        let sectors = run.sector..run.sector.saturating_add(run.sectors.into());
-        sectors.fold(true, |had_all, sector| self.0.insert(sector, run.stamp) == Some(run.stamp) && had_all)
+        let mut had_all = true;
+        for sector in run.sector..run.sector.saturating_add(run.sectors.into()) {
+            had_all &= self.0.insert(sector, run.stamp) == Some(run.stamp);
+        }
+        had_all
     }
 }
 
