@@ -32,7 +32,7 @@ fn a_cell_of_which_the_layers_were_recorded_is_explained_by_their_numbers() {
     // What the host's memory held reached neither its file system's device nor the disk.
     let why = by_layers(&report, STACKS[2]);
     insta::assert_snapshot!(format!("{}\n{}\n{}", why.answer, why.sentences.join("\n"), why.more), @r#"
-    Run 25 (67.74 MB/s) against run 1 of its baseline ext3/kvm:cache=writethrough/hdd (104.86 MB/s), by the numbers of their layers, the most important first.
+    Run 25 (67.7 MB/s) against run 1 of its baseline ext3/kvm:cache=writethrough/hdd (105 MB/s), by the numbers of their layers, the most important first.
     the disk worked 15.2 ms per MiB of the application against 9.8 ms (seek 9.6 against 6.2, rotation 3.3 against 2.1, transfer 2.3 against 1.5), 98 % of the time against 98 %
     bytes at the disk: 0.03 times the application's against 1.03 times
     requests at the disk: 0.5 per MiB of the application against 16.5 (0 % merged against 0 %)
