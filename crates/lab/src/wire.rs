@@ -162,19 +162,4 @@ mod tests {
         );
         assert_eq!(own.kind.as_deref(), Some("local"));
     }
-
-    #[test]
-    fn what_the_wire_cannot_have_is_refused() {
-        let check = |text: &str| {
-            let stack = Stack::parse(text).unwrap();
-            let (index, _) = stack.indexed_layers().find(|(_, layer)| layer.link().is_some()).unwrap();
-            check_layers(&stack, index).map_err(|e| e.to_string())
-        };
-        assert_eq!(check("nfs/link/ext4/file:/d"), Ok(()));
-        assert!(check("nfs/link:rate=100mbit/ext4/file:/d").unwrap_err().contains("`rate` is of links"));
-        assert!(check("ext4/nbd/link/file:/d").unwrap_err().contains("every machine that reaches it"));
-        for guest in ["nfs/kvm/link/ext4/file:/d", "ext4/kvm/raw/nfs/link/ext4/file:/d"] {
-            assert!(check(guest).unwrap_err().contains("guests are not started"));
-        }
-    }
 }
