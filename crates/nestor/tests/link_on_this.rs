@@ -47,14 +47,14 @@ fn what_a_client_in_a_namespace_does_not_have_is_refused() {
     let sandbox = Sandbox::new();
     let disk = sandbox.disk("disk.img", 64 * MIB);
     for (option, why) in [
-        ("queue=1M", "`queue` is of the modelled link"),
-        ("memory=1G", "`memory` is of emulated machines"),
-        ("cpus=2", "`cpus` is of emulated machines"),
+        ("queue=1M", "queue is of the modelled link"),
+        ("memory=1G", "memory is of emulated machines"),
+        ("cpus=2", "cpus is of emulated machines"),
     ] {
         let stack = format!("nfs/link:{option}/ext4/file:{disk}");
         let run =
             sandbox.nestor(["run", "--on", "this", &stack, "fio:seq-write:size=1M", "-n", "1"]).assert();
-        run.failure().stdout(contains(why).count(1));
+        run.failure().stderr(contains(why).count(1));
     }
     let stack = format!("nfs/link/ext4/file:{disk}");
     let run = sandbox.nestor(["run", "--on", "ssh:a,ssh:b", "ext4/file:/no/such", "fio:seq-write:size=1M"]);
