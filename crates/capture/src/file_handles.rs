@@ -3,10 +3,10 @@
 //! The kernel's events name a file by a hash of its handle (fs/nfsd/nfsfh.h, `knfsd_fh_hash`): the CRC-32 of all its bytes. The server tells the
 //! handle that it would give a client for a path (`filehandle` of nfsd(7)).
 
-use std::fs::{self, DirEntry, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirEntryExt as _;
+use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 use std::path::Path;
 
 use nestor_trace::TraceError;
@@ -29,44 +29,39 @@ const MOST_FILES: usize = 50_000;
 pub struct FileHandles {
     /// The hash of each file's handle, and its inode.
     pub files: Vec<(u32, u64)>,
-    /// More files were there than are asked for.
-    pub has_more: bool,
+    /// Files that are not among them: more than are asked for, or without a handle.
+    pub is_short: bool,
 }
 
 /// Asks the server for the handles of the files in an exported directory and in those below it on the same file system. Needs root.
 ///
 /// # Errors
-/// The directory cannot be read; it is not exported, or no client has used it.
+/// The directory is not exported, or no client has used it.
 pub fn file_handles(directory: &Path) -> Result<FileHandles, TraceError> {
     let client = client_of(directory)?;
+    let exported = fs::metadata(directory).map_err(TraceError::io("look at", directory))?.dev();
     let mut found = FileHandles::default();
     let mut directories = vec![directory.to_path_buf()];
     while let Some(directory) = directories.pop() {
-        let failed = || TraceError::io("list the exported directory", &directory);
-        for entry in fs::read_dir(&directory).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
-            let kind = entry.file_type().map_err(failed())?;
+        // One that is gone by now has no files.
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
-                directories.push(entry.path());
+                let is_exported = entry.metadata().is_ok_and(|of_directory| of_directory.dev() == exported);
+                directories.extend(is_exported.then(|| entry.path()));
             } else if kind.is_file() {
                 if found.files.len() == MOST_FILES {
-                    return Ok(FileHandles { has_more: true, ..found });
+                    return Ok(FileHandles { is_short: true, ..found });
                 }
-                found.files.extend(of_file(&client, &entry)?);
+                match handle(&client, &entry.path()) {
+                    Ok(bytes) => found.files.push((crc32fast::hash(&bytes), entry.ino())),
+                    Err(_) => found.is_short |= entry.path().exists(),
+                }
             }
         }
     }
     Ok(found)
-}
-
-/// The hash and the inode of a file; `None` of one that is gone.
-fn of_file(client: &str, entry: &DirEntry) -> Result<Option<(u32, u64)>, TraceError> {
-    let path = entry.path();
-    match handle(client, &path) {
-        Ok(bytes) => Ok(Some((crc32fast::hash(&bytes), entry.ino()))),
-        Err(_) if !path.exists() => Ok(None),
-        Err(e) => Err(TraceError::io("ask for the handle of", path)(e)),
-    }
 }
 
 /// The first client that the directory is exported to.

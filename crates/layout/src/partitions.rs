@@ -27,6 +27,8 @@ const MOST_LOGICAL: usize = 100;
 
 const GPT_MAGIC: &[u8] = b"EFI PART";
 const GPT_HEADER_BYTES: usize = 92;
+/// Where the header's checksum is in it.
+const GPT_CRC_AT: usize = 16;
 /// Entries have 128 bytes, or more by powers of two; tables have 128 entries.
 const GPT_ENTRY_BYTES: Range<u32> = 128..4097;
 const MOST_GPT_ENTRIES: u32 = 1024;
@@ -60,19 +62,22 @@ impl Table {
     }
 }
 
-/// The layouts of the file systems in the partitions of a device as one; `None` without a table, or with one in whose partitions there is no
-/// file system that is known.
+/// The layouts of the file systems in the partitions of a device as one; `None` without a table, or with one that has no partitions.
 ///
 /// # Errors
-/// Those of the first file system that is known, where none could be read.
+/// Those of the first file system that is known, where none could be read; [`LayoutError::NotKnown`] if none is known.
 pub(crate) fn read(device: &dyn ReadAt) -> Result<Option<Layout>, LayoutError> {
     let mut failed = None;
     for sector_bytes in SECTOR_BYTES {
-        let Some(table) = table(device, sector_bytes) else { continue };
+        let table = table(device, sector_bytes).filter(|table| !table.partitions.is_empty());
+        let Some(table) = table else { continue };
         match layout(device, &table) {
             Ok(layout) => return Ok(Some(layout)),
-            Err(LayoutError::NotKnown) => {}
-            Err(error) => failed = failed.or(Some(error)),
+            // One that can be read says more.
+            Err(LayoutError::NotKnown) => failed = failed.or(Some(LayoutError::NotKnown)),
+            Err(error) => {
+                failed = failed.filter(|known| !matches!(known, LayoutError::NotKnown)).or(Some(error))
+            }
         }
     }
     failed.map_or(Ok(None), Err)
@@ -254,7 +259,16 @@ fn dos(device: &dyn ReadAt, sector_bytes: u64, entries: &[DosEntry]) -> Table {
     table
 }
 
-/// The partitions of the GPT whose header is at a sector; `None` if there is none.
+/// The checksum that a header should have: that of all its bytes, as if its own were 0.
+fn gpt_header_crc(device: &dyn ReadAt, at: u64, header: &Fields<'_>, sector_bytes: u64) -> Option<u32> {
+    let bytes = usize::try_from(header.u32_le(12).ok()?).ok()?;
+    let bytes = Some(bytes).filter(|bytes| *bytes >= GPT_HEADER_BYTES && *bytes as u64 <= sector_bytes)?;
+    let mut header = read_bytes(device, at, bytes).ok()?;
+    header[GPT_CRC_AT..GPT_CRC_AT + 4].fill(0);
+    Some(crc32fast::hash(&header))
+}
+
+/// The partitions of the GPT whose header is at a sector; `None` if there is none, or either checksum is not that of its bytes.
 fn gpt(device: &dyn ReadAt, sector_bytes: u64, at: u64) -> Option<Table> {
     let header_at = at.checked_mul(sector_bytes)?;
     if !has_magic(device, header_at, GPT_MAGIC) {
@@ -265,6 +279,7 @@ fn gpt(device: &dyn ReadAt, sector_bytes: u64, at: u64) -> Option<Table> {
     let (own, first) = (header.u64_le(24).ok()?, header.u64_le(72).ok()?);
     let (count, entry_bytes) = (header.u32_le(80).ok()?, header.u32_le(84).ok()?);
     let is_sound = own == at
+        && gpt_header_crc(device, header_at, &header, sector_bytes) == Some(header.u32_le(GPT_CRC_AT).ok()?)
         && count <= MOST_GPT_ENTRIES
         && GPT_ENTRY_BYTES.contains(&entry_bytes)
         && entry_bytes.is_power_of_two();
@@ -274,6 +289,9 @@ fn gpt(device: &dyn ReadAt, sector_bytes: u64, at: u64) -> Option<Table> {
     let (count, entry_bytes) = (count as usize, entry_bytes as usize);
     let list_at = first.checked_mul(sector_bytes)?;
     let list = read_bytes(device, list_at, count * entry_bytes).ok()?;
+    if crc32fast::hash(&list) != header.u32_le(88).ok()? {
+        return None;
+    }
     let list_sectors = sectors(first, (list.len() as u64).div_ceil(sector_bytes), sector_bytes);
     let list = Fields::new(NAME, list_at, &list);
     let mut table = Table {

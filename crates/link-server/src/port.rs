@@ -126,8 +126,10 @@ impl Port {
             let state = vring.get_ref();
             state.is_enabled() && state.get_queue().ready()
         };
-        self.is_connected |=
-            self.memory.is_some() && !self.vrings.is_empty() && self.vrings.iter().all(is_started);
+        if !self.is_connected {
+            self.is_connected =
+                self.memory.is_some() && !self.vrings.is_empty() && self.vrings.iter().all(is_started);
+        }
         self.is_connected
     }
 

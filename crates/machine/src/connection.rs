@@ -221,16 +221,17 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch
     let reason = loop {
         match read_frame::<Envelope<Answer>>(&mut reader) {
             Ok(envelope) => {
-                watch.answered();
                 if let Err(e) = check_answer(&envelope.body) {
                     break NoAnswer::Gone(format!("its agent's answer cannot be true: {e}"));
                 }
-                let waiting = lock(shared).waiting.remove(&envelope.number);
-                if let (None, GREETING, Answer::Failed(Refusal { cause: Cause::GivenUp { loss }, .. })) =
-                    (&waiting, envelope.number, &envelope.body)
+                // It answers nothing. An agent that was greeted before its machine was kept does not greet again.
+                if let (GREETING, Answer::Failed(Refusal { cause: Cause::GivenUp { loss }, .. })) =
+                    (envelope.number, &envelope.body)
                 {
                     break NoAnswer::GivenUp((**loss).clone());
                 }
+                watch.answered();
+                let waiting = lock(shared).waiting.remove(&envelope.number);
                 // The caller has stopped waiting for an answer that came after its time limit.
                 if let Some(waiting) = waiting {
                     let _ = waiting.send(envelope.body);
@@ -284,11 +285,21 @@ mod tests {
 
     #[test]
     fn an_agent_that_says_it_is_of_no_more_use_ends_the_requests_to_it() {
+        // One of a kept machine has greeted whoever kept it.
+        [true, false].into_iter().for_each(of_no_more_use);
+    }
+
+    fn of_no_more_use(greets: bool) {
         let (here, mut there) = UnixStream::pair().unwrap();
         let connection = Connection::new(here.try_clone().unwrap(), here);
-        write_frame(&mut there, &Envelope { number: GREETING, body: Answer::Hello { protocol: PROTOCOL } })
+        if greets {
+            write_frame(
+                &mut there,
+                &Envelope { number: GREETING, body: Answer::Hello { protocol: PROTOCOL } },
+            )
             .unwrap();
-        connection.wait_hello(Duration::from_secs(600)).unwrap();
+            connection.wait_hello(Duration::from_secs(600)).unwrap();
+        }
         assert_eq!(connection.loss(), None);
         let agent = std::thread::spawn(move || {
             let _asked = read_frame::<Envelope<Request>>(&mut there).unwrap();

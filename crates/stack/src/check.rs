@@ -106,14 +106,14 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
             error.suggest(&format!("{below} is already a block device; remove {name}"), without_upper())
         }
         LayerDefinition::Link | LayerDefinition::NetworkFileSystem if name == below => {
-            // The one that says more is kept.
-            let upper_says_more = lower.written_options().next().is_none();
-            let without = if upper_says_more {
-                replaced(text, upper.span.end..lower.span.end, "")
-            } else {
-                without_upper()
-            };
-            error.suggest(&format!("one {name} is enough; remove the other"), without)
+            let words = format!("one {name} is enough; remove the other");
+            let has_options = |layer: &Layer| layer.written_options().next().is_some();
+            match (has_options(upper), has_options(lower)) {
+                // Which of them is meant is not known.
+                (true, true) => error.with_help(words),
+                (_, true) => error.suggest(&words, without_upper()),
+                (_, false) => error.suggest(&words, replaced(text, upper.span.end..lower.span.end, "")),
+            }
         }
         _ => Joints::between(needs, offers).suggested(error, "between them", sides),
     }

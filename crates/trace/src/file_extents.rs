@@ -5,8 +5,16 @@
 pub struct FileExtents(Vec<(u64, u64, u64)>);
 
 impl FileExtents {
-    /// Of extents as [`Layout::file`](nestor_layout::Layout::file) gives them.
-    pub fn new(extents: Vec<(u64, u64, u64)>) -> Self {
+    /// Of extents as [`Layout::file`](nestor_layout::Layout::file) gives them. What a damaged file system has twice counts as where it is first.
+    pub fn new(mut extents: Vec<(u64, u64, u64)>) -> Self {
+        extents.sort_unstable();
+        let mut end = 0_u64;
+        extents.retain_mut(|(at, device, bytes)| {
+            let cut = end.saturating_sub(*at).min(*bytes);
+            (*at, *device, *bytes) = (at.saturating_add(cut), device.saturating_add(cut), *bytes - cut);
+            end = end.max(at.saturating_add(*bytes));
+            *bytes > 0
+        });
         Self(extents)
     }
 
@@ -30,7 +38,23 @@ impl FileExtents {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_extents_a_range_has_each_byte_once(
+            extents in proptest::collection::vec((0..200_u64, any::<u64>(), 0..80_u64), 0..12),
+            offset in 0..220_u64,
+            bytes in 0..100_u64,
+        ) {
+            let has = |byte: &u64| extents.iter().any(|(at, _, bytes)| (*at..at + bytes).contains(byte));
+            let known = (offset..offset + bytes).filter(has).count() as u64;
+            let parts = FileExtents::new(extents.clone()).parts(offset, bytes);
+            prop_assert_eq!(parts.iter().map(|(_, bytes)| bytes).sum::<u64>(), known);
+        }
+    }
 
     #[test]
     fn a_range_has_the_parts_of_its_extents_without_holes() {

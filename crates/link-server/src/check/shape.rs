@@ -187,7 +187,7 @@ fn segment_headers(data: usize, offset: usize, number: u64, is_last: bool) -> Ve
     [ip, tcp].concat()
 }
 
-/// The ones' complement sum of an even number of bytes (RFC 1071).
+/// The ones' complement sum of an even number of bytes (RFC 1071); not the server's own, which is checked with it.
 fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
     words.fold(0, |sum, word| ((sum + word) & 0xffff) + ((sum + word) >> 16)) as u16

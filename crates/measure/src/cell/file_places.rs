@@ -50,17 +50,21 @@ fn of_one(
     let machine = &built.machines[exported.machine].machine;
     let argv = ["{nestor}", "trace", "handles", "--directory", &exported.path];
     let handles: FileHandles = answer(machine, &argv)?;
-    if handles.has_more {
+    if handles.is_short {
         let (label, asked) = (built.stack.layer(mounted.layer).label(), handles.files.len());
         remarks.push(format!("the calls of {label}: of the server's files, only {asked} are told apart"));
     }
     let here = directory.join(format!("layout-at-server-{}", mounted.layer.position()));
     let layout = fetch_layout(&built.machines[local.machine].machine, there, &here)?;
-    let inodes: BTreeSet<u64> = handles.files.iter().map(|(_, inode)| *inode).collect();
-    let mut extents = layout.files(&inodes);
-    let placed = handles.files.into_iter().filter_map(|(hash, inode)| {
-        // Links are names of one file.
-        Some((hash, FileExtents::new(extents.remove(&inode)?)))
+    let mut inodes: HashMap<u32, BTreeSet<u64>> = HashMap::new();
+    handles.files.iter().for_each(|(hash, inode)| _ = inodes.entry(*hash).or_default().insert(*inode));
+    // Whose call it is cannot be told where two files have one hash.
+    let files = inodes.into_iter().filter_map(|(hash, inodes)| {
+        let only = inodes.first().copied().filter(|_| inodes.len() == 1)?;
+        Some((hash, only))
     });
-    Ok(Some(placed.collect()))
+    let files: Vec<(u32, u64)> = files.collect();
+    let mut extents = layout.files(&files.iter().map(|(_, inode)| *inode).collect());
+    let place = |(hash, inode)| Some((hash, FileExtents::new(extents.remove(&inode)?)));
+    Ok(Some(files.into_iter().filter_map(place).collect()))
 }

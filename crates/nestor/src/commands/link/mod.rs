@@ -27,7 +27,7 @@ pub enum LinkCommand {
     Serve(LinkServeArguments),
     /// Hold links against their model: rate, delay, losses, queue and order of a served link, in virtual time
     #[command(after_help = "Example:\n  nestor link check link:rate=100mbit:delay=5ms\n\n\
-        It ends with 1 if a link is not as it should be.")]
+        It ends with 1 unless all links hold.")]
     Check(check::LinkCheckArguments),
     /// Control a served link
     Control {
