@@ -101,9 +101,10 @@ impl Ledger {
         problems
     }
 
-    /// Ends the calls that file servers do not answer: whoever waits for them goes on. Nothing that is on them is wanted any more.
-    pub fn let_go_of_servers(&self) {
-        self.contents.entries.iter().for_each(|(_, resource)| resource.let_go_of_server());
+    /// The mounts of file servers.
+    pub fn served_mounts(&self) -> Vec<Resource> {
+        let entries = self.contents.entries.iter().map(|(_, resource)| resource);
+        entries.filter(|resource| resource.is_served_mount()).cloned().collect()
     }
 
     fn save(&self) -> io::Result<()> {

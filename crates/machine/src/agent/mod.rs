@@ -23,6 +23,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,7 @@ use ledger::Ledger;
 use linked::Programs;
 use nfs_server_watch::Unasked;
 use process::Spawner;
+use resource::Resource;
 pub use work_root::{WorkRoot, WorkRootError, work_root};
 
 /// What an agent knows: shared by the threads that serve its requests.
@@ -167,17 +169,13 @@ impl Agent {
     pub fn take_down(&self) -> Vec<NotUndone> {
         lock(&self.under_way).closed = true;
         self.expect_end_of_nfs_server();
-        let let_go_at = Instant::now() + LET_GO_AFTER;
+        let _watched = self.let_go_of_servers_meanwhile();
         // Requests in flight may still make something, so they are cancelled and waited for.
         let deadline = Instant::now() + CUT_SHORT_LIMIT;
         loop {
             self.end_running();
             if lock(&self.under_way).requests == 0 || Instant::now() >= deadline {
                 break;
-            }
-            if Instant::now() >= let_go_at {
-                // A program that was killed waits for a server that is gone, and the request for it.
-                lock(&self.ledger).let_go_of_servers();
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -191,6 +189,21 @@ impl Agent {
 }
 
 impl Agent {
+    /// Ends the calls that file servers do not answer, until what is returned is dropped: a program that was killed may wait for a server that is
+    /// gone, and the request for it, a machine whose image lies there, or a file system on it that is unmounted.
+    fn let_go_of_servers_meanwhile(&self) -> Sender<()> {
+        let (watched, is_over) = channel();
+        let mounts = lock(&self.ledger).served_mounts();
+        if !mounts.is_empty() {
+            std::thread::spawn(move || {
+                while is_over.recv_timeout(LET_GO_AFTER) == Err(RecvTimeoutError::Timeout) {
+                    mounts.iter().for_each(Resource::let_go_of_server);
+                }
+            });
+        }
+        watched
+    }
+
     /// Kills what requests wait for: programs, machines that boot, machines that are up.
     fn end_running(&self) {
         for group in std::mem::take(&mut *lock(&self.running)) {

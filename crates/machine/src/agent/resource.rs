@@ -109,7 +109,12 @@ impl Resource {
         self.undo(by, Wanted::No)
     }
 
-    /// Ends the calls that the file server of a mount does not answer.
+    /// Whether it is a mount of what a file server offers.
+    pub(super) fn is_served_mount(&self) -> bool {
+        matches!(self, Self::Mount { mounted: Some(mounted), .. } if is_served(mounted))
+    }
+
+    /// Ends the calls that the file server of a mount does not answer: whoever waits for them goes on.
     pub(super) fn let_go_of_server(&self) {
         if let Self::Mount { target, mounted: Some(mounted) } = self
             && is_served(mounted)
@@ -209,13 +214,12 @@ fn within<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> T + Send + 
 /// Unmounts what a server offers that does not answer, as `umount -f -l` does. What is still to be written has to fail before, because the
 /// kernel writes it when the last user of the mount is gone, and nobody can end those calls.
 fn abandon(target: &str) -> rustix::io::Result<()> {
-    let root = target.to_owned();
-    let writing =
-        std::thread::spawn(move || rustix::fs::syncfs(fs::File::open(root)?).map_err(io::Error::from));
+    // Of all file systems, because nothing of this one can be opened: that would ask the server, too.
+    let writing = std::thread::spawn(rustix::fs::sync);
     let deadline = Instant::now() + FAILURE_LIMIT;
     while !writing.is_finished() && Instant::now() < deadline {
-        let _ = unmount(target, UnmountFlags::FORCE);
         std::thread::sleep(Duration::from_millis(50));
+        let _ = unmount(target, UnmountFlags::FORCE);
     }
     unmount(target, UnmountFlags::FORCE | UnmountFlags::DETACH)
 }
