@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn what_moves_no_data_is_told_in_operations() {
         let told = |bytes: f64| RateUnit::of_moved(bytes).words(5330.0);
-        assert_eq!([told(1.0), told(0.0)], ["0.00533 MB/s", "5 330 IOPS"]);
+        assert_eq!([told(1.0), told(0.0)], ["0.01 MB/s", "5 330 IOPS"]);
     }
 
     #[test]
