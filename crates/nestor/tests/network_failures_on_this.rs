@@ -7,18 +7,18 @@ use support::lab_machine::{LabMachine, OVERWRITE};
 use support::{Sandbox, alone, can_run};
 
 /// Minutes: longer than it takes to break something.
-const LOAD: &str = "fio:rand-write:size=16M:bs=4k:depth=1:engine=psync:fsync=1:runtime=10m";
+const LOAD: &str = "fio:rand-write:size=128M:bs=4k:depth=1:engine=psync:fsync=1:runtime=10m";
 
-/// Starts a run, waits until its load has a file of the mount open, does something, and waits for the run's end.
+/// Starts a run, waits until the server has written something of its load, does something, and waits for the run's end.
 const BREAK: &str = r#"
 fault=$1; shift
 /proc/1/exe run --on this "$@" >/tmp/said 2>&1 &
 run=$!
-# Outside of the client's namespace, the path of a file begins at its mount.
-until readlink $(grep -lz -e --runtime=600 /proc/[0-9]*/cmdline | sed 's,cmdline,fd/*,') 2>/dev/null | grep -q '/nestor/nestor'; do
-    [ -d /proc/$run ] || { cat /tmp/said; echo 'it ended before its load began'; exit 3; }
-    sleep 0.2
-done
+running() { [ -d /proc/$run ] || { cat /tmp/said; echo 'it ended before its load began'; exit 3; }; sleep 0.1; }
+until grep -qsz -e --runtime=600 /proc/[0-9]*/cmdline; do running; done
+written() { sed -n 's/^io [0-9]* //p' /proc/net/rpc/nfsd; }
+before=$(written)
+until [ "$(written)" -gt "$before" ]; do running; done
 export=$(sed 's/^\([^\t]*\)\t\([^(]*\)(.*/\2:\1/' /var/lib/nfs/etab)
 directory=${export#*:}
 eval "$fault"
