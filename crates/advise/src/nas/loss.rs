@@ -164,14 +164,15 @@ impl<'a> Parts<'a> {
             Failure::ServerPowerCut => with_disk(self.lost_with_server().max(self.lost_below_server()), seen),
         };
         let (check, damaged) = self.to_mend(failure, lost, basis);
-        let oldest_s = (lost != Lost::Nothing).then(|| match lost {
-            Lost::Names => OLDEST_S * (1 + self.loops_with_cache()),
-            _ => OLDEST_S,
-        });
+        let kept_again = self.kept_again(failure);
+        let oldest_s = (lost != Lost::Nothing).then_some(OLDEST_S * (1 + kept_again.len() as u32));
         let mut words =
             words(self.stack, lost, oldest_s, (&check, &damaged), seen.filter(|_| basis != Basis::Options));
-        if lost == Lost::Names && self.loops_with_cache() > 0 {
+        if kept_again.iter().any(|layer| has_cache(layer)) {
             words.push_str("; what is not flushed stays in the page cache of the file below the loop device");
+        }
+        if kept_again.iter().any(|layer| is_kept_around(layer)) {
+            words.push_str("; what is not flushed stays in the page cache of the machine around the server");
         }
         if let (Over::Disk(disk), Failure::ServerCrash | Failure::ServerPowerCut) = (self.over, failure) {
             words.push_str(
@@ -212,15 +213,35 @@ impl<'a> Parts<'a> {
         self.cache.is_none() && exported == Some(Recovery::Check)
     }
 
-    /// Loop devices at the server that go through its page cache.
-    fn loops_with_cache(&self) -> u32 {
-        self.server.iter().filter(|layer| has_cache(layer)).count() as u32
+    /// The layers in whose page caches what was not flushed grows old once more, of those that the failure empties.
+    fn kept_again(&self, failure: Failure) -> Vec<&'a Layer> {
+        let emptied = match failure {
+            Failure::ClientPowerCut => &[][..],
+            // The machine around a server goes on.
+            Failure::ServerCrash => {
+                let around = self.server.iter().position(|layer| layer.hypervisor().is_some());
+                &self.server[..around.unwrap_or(self.server.len())]
+            }
+            Failure::ServerPowerCut => self.server,
+        };
+        // What the server flushes gets to where flushes are ignored, and is kept for the first time there.
+        let without_flushes = match (self.lost_with_server(), emptied.iter().position(ignores_flushes)) {
+            (Lost::Nothing, None) => &[],
+            (Lost::Nothing, Some(at)) => &emptied[at + 1..],
+            _ => emptied,
+        };
+        without_flushes.iter().filter(|layer| has_cache(layer) || is_kept_around(layer)).collect()
     }
 
     /// What is in memory of the machine around a server that is a virtual machine itself, and ignores its flushes.
     fn lost_below_server(&self) -> Lost {
-        let mut modes = self.server.iter().filter_map(|layer| Some(layer.hypervisor()?.block.cache));
-        if modes.any(CacheMode::no_flush) { Lost::Synced } else { Lost::Nothing }
+        if self.server.iter().any(ignores_flushes) { Lost::Synced } else { Lost::Nothing }
+    }
+
+    /// The server's file systems whose flushes the machine around it ignores.
+    fn without_flushes(&self) -> Vec<&'a Layer> {
+        let above = self.server.iter().rposition(ignores_flushes).unwrap_or(0);
+        self.server[..above].iter().filter(|layer| recovery(layer).is_some()).collect()
     }
 
     /// The file systems that have to be checked after a failure, and those that it damages. A server that forgets what it has acknowledged
@@ -234,6 +255,8 @@ impl<'a> Parts<'a> {
         let mut damaged = if lost >= Lost::PerhapsSynced { texts(&self.at_client) } else { Vec::new() };
         if lost == Lost::Synced && basis != Basis::Options {
             damaged.extend(texts(&self.at_server));
+        } else if failure == Failure::ServerPowerCut {
+            damaged.extend(texts(&self.without_flushes()));
         }
         let to_check =
             stopped.iter().copied().flatten().filter(|layer| recovery(layer) == Some(Recovery::Check));
@@ -261,6 +284,19 @@ fn recovery(layer: &Layer) -> Option<Recovery> {
         LayerDefinition::FileSystem(spec) => Some((spec.recovery)(layer)),
         _ => None,
     }
+}
+
+/// Whether a layer is a virtual machine that ignores flushes.
+fn ignores_flushes(layer: &Layer) -> bool {
+    layer.hypervisor().is_some_and(|options| options.block.cache.no_flush())
+}
+
+/// Whether a layer is a virtual machine whose writes stay in the page cache of the machine around it until it flushes.
+fn is_kept_around(layer: &Layer) -> bool {
+    layer
+        .hypervisor()
+        .map(|options| options.block.cache)
+        .is_some_and(|mode| mode.write_cache() && !mode.direct())
 }
 
 /// What the server of a network disk does with writes and flushes (`qemu-nbd(8)`, `--cache`; `nbd_do_cmd_rw` and `nbd_co_receive_request` in

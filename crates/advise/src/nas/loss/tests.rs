@@ -63,6 +63,21 @@ fn a_loop_device_at_the_server_keeps_what_is_not_flushed_once_more() {
     assert_eq!(oldest("nfs/link/ext2/hdd"), Some(35));
     assert_eq!(oldest(GUEST_NFS), Some(70));
     assert_eq!(oldest("nfs/kvm/link/ext2/loop:direct-io/raw/xfs/hdd"), Some(35));
+    // Whether names are lost or all that was acknowledged: nothing of it is flushed.
+    let forgets = |server: &str| {
+        let [_, crash, power] =
+            of(&format!("nfs:export=async/link/{server}"), None).map(|loss| loss.oldest_s);
+        [crash, power]
+    };
+    assert_eq!(
+        oldest("nfs:export=async/kvm/link/ext2/loop/raw/xfs/hdd"),
+        Some(70),
+        "below a guest of the client"
+    );
+    assert_eq!(forgets("ext2/loop/raw/xfs/hdd"), [Some(70), Some(70)]);
+    assert_eq!(forgets("ext2/loop/raw/xfs/loop/raw/xfs/hdd"), [Some(105), Some(105)]);
+    assert_eq!(forgets("ext2/loop:direct-io/raw/xfs/hdd"), [Some(35), Some(35)]);
+    assert_eq!(of("nfs/kvm/link/ext2/loop/raw/xfs/hdd", None)[0].oldest_s, Some(35), "of the client alone");
     // Commits of a journal are flushed through it.
     assert_eq!(oldest("nfs/kvm/link/ext4/loop/raw/xfs/hdd"), None);
     insta::assert_snapshot!(of(GUEST_NFS, None)[1].words, @"what was made, renamed or removed and not synced, although the server acknowledged it, up to about 70 s old; ext2 has no journal and has to be checked; what is not flushed stays in the page cache of the file below the loop device");
@@ -73,6 +88,36 @@ fn a_server_that_is_a_guest_without_flushes_loses_what_was_synced_with_its_host(
     let stack = |cache: &str| format!("nfs/link/xfs/kvm:cache={cache}/raw/ext4/hdd");
     assert_eq!(lost(&stack("unsafe")), [Lost::OpenFiles, Lost::Nothing, Lost::Synced]);
     assert_eq!(lost(&stack("writeback")), [Lost::OpenFiles, Lost::Nothing, Lost::Nothing]);
+    let damaged = |stack: &str| of(stack, None).map(|loss| loss.damaged.join(" "));
+    // The file system below goes on flushing.
+    assert_eq!(damaged(&stack("unsafe")), ["", "", "xfs"]);
+    assert_eq!(damaged(&stack("writeback")), ["", "", ""]);
+    let nested = "nfs/link/xfs/kvm/raw/jfs/kvm:cache=unsafe/raw/ext4/hdd";
+    assert_eq!(damaged(nested), ["", "", "xfs jfs"], "all above the lowest that ignores flushes");
+    assert_eq!(damaged("ext4/kvm/raw/nfs/link/xfs/kvm:cache=unsafe/raw/ext3/hdd"), ["", "", "ext4 xfs"]);
+    let [.., power] = of("nfs/link/ext2/kvm:cache=unsafe/raw/ext4/hdd", None);
+    assert_eq!((power.check, power.damaged), (Vec::new(), vec!["ext2".to_owned()]), "not only checked");
+    // Flushes that arrived in part decide nothing: these do not get that far.
+    let [.., power] = of(&stack("unsafe"), Some(&trace(64, 30)));
+    assert_eq!((power.basis, power.damaged), (Basis::Options, vec!["xfs".to_owned()]));
+    insta::assert_snapshot!(of(&stack("unsafe"), None)[2].words, @"also what was synced, up to about 35 s old; xfs may be damaged, journal or not");
+}
+
+#[test]
+fn a_machine_around_a_server_keeps_what_is_not_flushed_once_more() {
+    let oldest = |stack: &str| of(stack, None).map(|loss| loss.oldest_s);
+    let forgets = |server: &str| oldest(&format!("nfs:export=async/link/{server}"));
+    assert_eq!(forgets("xfs/kvm:cache=none/raw/ext4/hdd"), [Some(35); 3]);
+    assert_eq!(forgets("xfs/kvm:cache=writethrough/raw/ext4/hdd"), [Some(35); 3]);
+    // It goes on when the server crashes, and so do its loop devices.
+    assert_eq!(forgets("xfs/kvm:cache=writeback/raw/ext4/hdd"), [Some(35), Some(35), Some(70)]);
+    assert_eq!(forgets("xfs/kvm/loop/raw/ext4/hdd"), [Some(35), Some(35), Some(70)]);
+    // What was flushed passes the loop device at once.
+    assert_eq!(
+        oldest("nfs/link/ext4/loop/raw/xfs/kvm:cache=unsafe/raw/ext4/hdd"),
+        [Some(35), None, Some(35)]
+    );
+    assert_eq!(oldest("nfs/link/xfs/kvm:cache=unsafe/loop/raw/ext4/hdd"), [Some(35), None, Some(70)]);
 }
 
 #[test]
