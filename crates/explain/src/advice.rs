@@ -1,6 +1,6 @@
 //! What to change: only what a stack can be changed to, and is not already.
 
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MediumKind, OptionKind, Stack};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineSegment, MediumKind, OptionKind, Stack};
 use nestor_workload::{Value, Workload};
 
 use crate::case::Case;
@@ -12,16 +12,26 @@ pub(crate) struct Proposal {
     change: Change,
 }
 
+/// A layer that an option may be changed of.
+pub(crate) struct Candidate<'a> {
+    e: &'a Evidence,
+    stack: &'a Stack,
+    at: LayerIndex,
+}
+
+/// Whether a layer is one of those that the words speak of. Several layers of a stack may have an option of one name.
+type Of = fn(&Candidate<'_>) -> bool;
+
 /// What it changes.
 enum Change {
     /// Something that no stack says.
     OutsideTheStack,
     /// An option of a layer gets a value.
-    To { of: fn(&Layer) -> bool, option: &'static str, value: &'static str },
+    To { of: Of, option: &'static str, value: &'static str },
     /// An amount grows.
-    More { option: &'static str },
+    More { of: Of, option: &'static str },
     /// An amount shrinks.
-    Less { option: &'static str },
+    Less { of: Of, option: &'static str },
     /// Something else, in the stacks for which this holds.
     Where(fn(&Stack) -> bool),
     /// Something of the load, where this holds.
@@ -36,22 +46,22 @@ impl Proposal {
 
     /// An option of virtual machines gets a value.
     pub(crate) const fn of_guest(words: &'static str, option: &'static str, value: &'static str) -> Self {
-        Self { words, change: Change::To { of: is_virtual_machine, option, value } }
+        Self::to(words, is_virtual_machine, option, value)
     }
 
-    /// An option of any layer that has it gets a value.
-    pub(crate) const fn to(words: &'static str, option: &'static str, value: &'static str) -> Self {
-        Self { words, change: Change::To { of: |_| true, option, value } }
+    /// An option gets a value.
+    pub(crate) const fn to(words: &'static str, of: Of, option: &'static str, value: &'static str) -> Self {
+        Self { words, change: Change::To { of, option, value } }
     }
 
     /// An amount grows.
-    pub(crate) const fn more(words: &'static str, option: &'static str) -> Self {
-        Self { words, change: Change::More { option } }
+    pub(crate) const fn more(words: &'static str, of: Of, option: &'static str) -> Self {
+        Self { words, change: Change::More { of, option } }
     }
 
     /// An amount shrinks.
-    pub(crate) const fn less(words: &'static str, option: &'static str) -> Self {
-        Self { words, change: Change::Less { option } }
+    pub(crate) const fn less(words: &'static str, of: Of, option: &'static str) -> Self {
+        Self { words, change: Change::Less { of, option } }
     }
 
     /// Something else, in the stacks for which this holds.
@@ -67,18 +77,38 @@ impl Proposal {
     /// Whether it would change anything. Of a stack that is not known, nothing can be said.
     fn changes(&self, e: &Evidence) -> bool {
         let stack = e.stack.value();
+        let any = |of: Of, can_change: &dyn Fn(&Candidate<'_>) -> bool| {
+            stack.is_some_and(|stack| {
+                let mut candidates = stack.indexed_layers().map(|(at, _)| Candidate { e, stack, at });
+                candidates.any(|layer| of(&layer) && can_change(&layer))
+            })
+        };
         match self.change {
             Change::OutsideTheStack => true,
-            Change::To { of, option, value } => stack.is_some_and(|stack| {
-                stack
-                    .indexed_layers()
-                    .any(|(at, layer)| of(layer) && can_be(stack, (at, layer), option, value))
-            }),
-            Change::More { option } => stack.is_some_and(|s| has_room(s, option, largest)),
-            Change::Less { option } => stack.is_some_and(|s| has_room(s, option, smallest)),
+            Change::To { of, option, value } => any(of, &|layer| layer.can_be(option, value)),
+            Change::More { of, option } => any(of, &|layer| layer.has_room(option, largest)),
+            Change::Less { of, option } => any(of, &|layer| layer.has_room(option, smallest)),
             Change::Where(holds) => stack.is_some_and(holds),
             Change::OfLoad(holds) => e.workload.value().is_some_and(holds),
         }
+    }
+}
+
+impl Candidate<'_> {
+    fn layer(&self) -> &Layer {
+        self.stack.layer(self.at)
+    }
+
+    /// Whether the stack with another value of an option is one, and not this one.
+    fn can_be(&self, option: &str, value: &str) -> bool {
+        let other = self.layer().clone().with(option, value).ok().filter(|other| other != self.layer());
+        other.is_some_and(|other| self.stack.with_layer(self.at, other).is_ok())
+    }
+
+    /// Whether it has an amount that is not at its end yet.
+    fn has_room(&self, option: &str, end: fn(OptionKind) -> Option<String>) -> bool {
+        let spec = self.layer().spec.options.iter().find(|spec| spec.name == option);
+        spec.and_then(|spec| end(spec.kind)).is_some_and(|end| self.can_be(option, &end))
     }
 }
 
@@ -92,21 +122,6 @@ impl Case<'_> {
             (last, others) => Some(format!("{}, or {last}", others.join(", "))),
         }
     }
-}
-
-/// Whether the stack with another value of an option is one, and not this one.
-fn can_be(stack: &Stack, (at, layer): (LayerIndex, &Layer), option: &str, value: &str) -> bool {
-    let other = layer.clone().with(option, value).ok().filter(|other| other != layer);
-    other.is_some_and(|other| stack.with_layer(at, other).is_ok())
-}
-
-/// Whether a layer has an amount that is not at its end yet.
-fn has_room(stack: &Stack, option: &str, end: fn(OptionKind) -> Option<String>) -> bool {
-    stack.layers().iter().any(|layer| {
-        let spec = layer.spec.options.iter().find(|spec| spec.name == option);
-        let at_end = spec.and_then(|spec| layer.clone().with(option, &end(spec.kind)?).ok());
-        at_end.is_some_and(|at_end| at_end != *layer)
-    })
 }
 
 fn largest(kind: OptionKind) -> Option<String> {
@@ -129,8 +144,79 @@ fn smallest(kind: OptionKind) -> Option<String> {
     })
 }
 
-fn is_virtual_machine(layer: &Layer) -> bool {
+/// Any layer, for words that speak of none alone.
+pub(crate) fn is_any(_: &Candidate<'_>) -> bool {
+    true
+}
+
+fn is_virtual_machine_layer(layer: &Layer) -> bool {
     matches!(layer.definition(), LayerDefinition::Hypervisor(_))
+}
+
+/// A virtual machine.
+pub(crate) fn is_virtual_machine(layer: &Candidate<'_>) -> bool {
+    is_virtual_machine_layer(layer.layer())
+}
+
+/// A disk image.
+pub(crate) fn is_image(layer: &Candidate<'_>) -> bool {
+    is_image_layer(layer.layer())
+}
+
+/// A link.
+pub(crate) fn is_link(layer: &Candidate<'_>) -> bool {
+    layer.layer().link().is_some()
+}
+
+/// The mount of a network file system.
+pub(crate) fn is_network_mount(layer: &Candidate<'_>) -> bool {
+    layer.layer().network_file_system().is_some()
+}
+
+/// What gives the machine its processors that is the busiest. The outermost has them from no layer.
+pub(crate) fn is_of_busiest_machine(layer: &Candidate<'_>) -> bool {
+    let busiest = layer.e.busiest_machine();
+    let machines = layer.stack.machines();
+    let begins_here = |machine: &MachineSegment<'_>| machine.crossing == Some(layer.at);
+    machines
+        .iter()
+        .any(|machine| begins_here(machine) && busiest.is_some_and(|(name, _)| *name == machine.label.into()))
+}
+
+/// A block device that a machine reads through its page cache for another machine, or for the file below a loop device: what uses the device
+/// is the first thing above it that could also go past that cache.
+pub(crate) fn is_read_through_cache(layer: &Candidate<'_>) -> bool {
+    let (stack, at) = (layer.stack, layer.at);
+    let above = stack.indexed_layers().rev().skip_while(|(other, _)| *other >= at);
+    let mut user = above.filter(|(at, _)| !is_joined_to_network(stack, *at));
+    user.find_map(|(_, layer)| reads_through_cache(layer)) == Some(true)
+}
+
+/// Whether a virtual machine passes on what is over a link, and has no disk.
+fn is_joined_to_network(stack: &Stack, at: LayerIndex) -> bool {
+    let below = stack.below(at).iter().find(|layer| !is_virtual_machine_layer(layer));
+    is_virtual_machine_layer(stack.layer(at)) && below.is_some_and(|layer| layer.link().is_some())
+}
+
+/// Whether what is below is read through the page cache of the machine that it is in: of a machine around a guest, of a server, or of that
+/// with a loop device; `None` for layers that do not decide it.
+fn reads_through_cache(layer: &Layer) -> Option<bool> {
+    match layer.definition() {
+        LayerDefinition::Hypervisor(_) => Some(layer.hypervisor().is_some_and(|o| !o.block.cache.direct())),
+        LayerDefinition::NetworkDisk => Some(layer.network_disk().is_some_and(|o| !o.block.cache.direct())),
+        LayerDefinition::NetworkFileSystem => Some(true),
+        LayerDefinition::Loop => Some(!layer.is_on("direct-io")),
+        _ => None,
+    }
+}
+
+fn is_image_layer(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::ImageFormat(_))
+}
+
+/// The topmost file system on a disk.
+pub(crate) fn topmost_file_system(stack: &Stack) -> Option<&Layer> {
+    file_systems(stack).next()
 }
 
 /// Whether a layer of the stack is such a one.
@@ -148,7 +234,7 @@ pub(crate) fn has_tables(stack: &Stack) -> bool {
 
 /// Whether it has an image.
 pub(crate) fn has_image(stack: &Stack) -> bool {
-    has(stack, |layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_)))
+    has(stack, is_image_layer)
 }
 
 /// Whether it has a network file system.
@@ -163,29 +249,23 @@ pub(crate) fn is_network_file_system(stack: &Stack) -> bool {
 
 /// Whether it has a file system on a disk.
 pub(crate) fn has_file_system(stack: &Stack) -> bool {
-    file_systems(stack) > 0
+    topmost_file_system(stack).is_some()
 }
 
 /// Whether it has a file system on a disk below another.
 pub(crate) fn has_nested_file_systems(stack: &Stack) -> bool {
-    file_systems(stack) > 1
+    file_systems(stack).nth(1).is_some()
 }
 
-fn file_systems(stack: &Stack) -> usize {
-    let of_a_disk = |layer: &&Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
-    stack.layers().iter().filter(of_a_disk).count()
+/// The file systems on disks, topmost first.
+fn file_systems(stack: &Stack) -> impl Iterator<Item = &Layer> {
+    stack.layers().iter().filter(|layer| matches!(layer.definition(), LayerDefinition::FileSystem(_)))
 }
 
 /// Whether a page cache lies between the application's machine and the medium: that of a machine around a guest, of a server, or of the file
 /// below a loop device.
 pub(crate) fn has_cache_below(stack: &Stack) -> bool {
-    has(stack, |layer| match layer.definition() {
-        LayerDefinition::Hypervisor(_) => layer.hypervisor().is_some_and(|o| !o.block.cache.direct()),
-        LayerDefinition::NetworkDisk => layer.network_disk().is_some_and(|o| !o.block.cache.direct()),
-        LayerDefinition::NetworkFileSystem => true,
-        LayerDefinition::Loop => !layer.is_on("direct-io"),
-        _ => false,
-    })
+    has(stack, |layer| reads_through_cache(layer) == Some(true))
 }
 
 /// Whether the medium may have an arm.

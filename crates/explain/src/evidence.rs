@@ -352,6 +352,11 @@ impl Evidence {
         self.per_operation(busy_ns)
     }
 
+    /// The machine with the busiest processors, and their busy share.
+    pub fn busiest_machine(&self) -> Option<&(MachineName, f64)> {
+        self.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     /// Time in which the lowest level was at work, over all its causes.
     fn busy_ns(&self) -> f64 {
         self.blame.causes.values().map(|spent| spent.busy_ns as f64).sum()

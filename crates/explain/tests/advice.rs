@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nestor_explain::mechanisms::MECHANISMS;
 use nestor_explain::{Evidence, MechanismName, explain};
-use nestor_stack::{Export, Layer, OptionKind, Stack};
+use nestor_stack::{Export, Layer, LayerIndex, OptionKind, Stack};
 use planted::planted;
 
 /// One stack of each shape.
@@ -76,17 +76,66 @@ fn settings(advice: &str) -> Vec<(&str, &str)> {
     named.map(|(option, value)| (option.rsplit(':').next().unwrap(), value.trim_end_matches(':'))).collect()
 }
 
-/// Whether a stack can be changed to have a setting, and does not have it everywhere.
-fn can_be_set(stack: &Stack, (option, value): (&str, &str)) -> bool {
-    stack.indexed_layers().any(|(at, layer)| {
+/// Whether what is below a layer is read through a page cache of another machine, or of the file below a loop device.
+fn is_cached_below(layer: &Layer) -> bool {
+    match layer.name() {
+        "kvm" | "nbd" => ["writeback", "writethrough", "unsafe"].map(Some).contains(&layer.option("cache")),
+        "loop" => layer.option("direct-io") == Some("off"),
+        name => name == "nfs",
+    }
+}
+
+/// Whether a layer is one that the advice of a mechanism on an option speaks of.
+fn is_meant(stack: &Stack, at: LayerIndex, mechanism: MechanismName, option: &str) -> bool {
+    let name = stack.layer(at).name();
+    match (mechanism, option) {
+        (MechanismName::HostReadAhead, "readahead") => stack.above(at).iter().any(is_cached_below),
+        (MechanismName::ReadaheadOverNfs, "readahead") => name == "kvm",
+        (MechanismName::CpuBound, "cpus") => {
+            panic!("the outermost machine is the busiest: no layer says what processors it has")
+        }
+        (MechanismName::GuestAmplification, "mount") => {
+            stack.layers().iter().position(|layer| layer.spec.options.iter().any(|spec| spec.name == "mount"))
+                == Some(at.position())
+        }
+        (MechanismName::Flushes, "cache") => ["kvm", "nbd"].contains(&name),
+        (_, "cache" | "disk" | "iothread") => name == "kvm",
+        (_, "rsize" | "wsize" | "actimeo" | "sync" | "export") => name == "nfs",
+        (_, "rate" | "delay") => name == "link",
+        (_, "alloc") => name == "raw",
+        (_, "l2-cache" | "cluster" | "prealloc") => name == "qcow2",
+        (_, "start") => name == "part",
+        (MechanismName::Merging, "sched" | "merges") => true,
+        _ => panic!("{mechanism:?} advises on {option}: of which layers?"),
+    }
+}
+
+/// The end that an amount is to be changed towards.
+fn end(mechanism: MechanismName, option: &str, kind: OptionKind) -> String {
+    let shrinks = matches!(
+        (mechanism, option),
+        (MechanismName::ReadaheadOverNfs, _) | (MechanismName::LinkBound, "delay")
+    );
+    let ends = values(kind);
+    let end = if shrinks { ends.first() } else { ends.last() };
+    end.unwrap_or_else(|| panic!("{option} is no amount")).clone()
+}
+
+/// Whether a stack can be changed to have a setting in a layer that is meant, and does not have it there already.
+fn can_be_set(stack: &Stack, mechanism: MechanismName, (option, value): (&str, &str)) -> bool {
+    let meant = stack.indexed_layers().filter(|(at, _)| is_meant(stack, *at, mechanism, option));
+    meant.into_iter().any(|(at, layer)| {
         let Some(spec) = layer.spec.options.iter().find(|spec| spec.name == option) else { return false };
+        let changed = |value: &str| {
+            let other = layer.clone().with(option, value).unwrap();
+            other != *layer && stack.with_layer(at, other).is_ok()
+        };
         match (spec.kind, value) {
-            (_, "") => true,
+            // How a journal is mounted is changed only where it is mounted otherwise.
+            (OptionKind::List, "data=ordered") => layer.list(option).any(|own| own == "data=journal"),
             (OptionKind::List, word) => layer.list(option).all(|own| own != word),
-            _ => {
-                let other = layer.clone().with(option, value).unwrap();
-                other != *layer && stack.with_layer(at, other).is_ok()
-            }
+            (kind, "") => changed(&end(mechanism, option, kind)),
+            _ => changed(value),
         }
     })
 }
@@ -106,7 +155,7 @@ fn what_is_advised_is_never_set_already() {
                     for setting in settings(&advice) {
                         *checked.entry(found.mechanism.name()).or_default() += 1;
                         assert!(
-                            can_be_set(stack, setting),
+                            can_be_set(stack, found.mechanism, setting),
                             "{stack}: {}: {setting:?} in {advice:?}",
                             found.mechanism.name()
                         );
@@ -131,6 +180,11 @@ fn what_cannot_act_in_a_stack_is_not_named() {
         stack.layers().iter().filter_map(Layer::network_file_system).any(|nfs| nfs.export == how)
     };
     let has = |stack: &Stack, name: &str| stack.layers().iter().any(|layer| layer.name() == name);
+    // Those with mount options are on a disk.
+    let file_systems = |stack: &Stack| {
+        let of_a_disk = |layer: &&Layer| layer.spec.options.iter().any(|option| option.name == "mount");
+        stack.layers().iter().filter(of_a_disk).count()
+    };
     let mut named: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     for mechanism in MECHANISMS {
         let (here, before) = planted(mechanism.name);
@@ -146,7 +200,20 @@ fn what_cannot_act_in_a_stack_is_not_named() {
                 MechanismName::SeeksToLog => {
                     !has(&stack, "ssd") && !has(&stack, "nvme") && stack.layers().len() > 1
                 }
-                _ => is_named,
+                MechanismName::HostReadAhead => stack.layers().iter().any(is_cached_below),
+                MechanismName::JournalOfJournal => file_systems(&stack) > 1,
+                MechanismName::GuestAmplification | MechanismName::HostAmplification => {
+                    file_systems(&stack) > 0
+                }
+                MechanismName::HostCache
+                | MechanismName::Merging
+                | MechanismName::Misalignment
+                | MechanismName::ReadModifyWrite
+                | MechanismName::Flushes
+                | MechanismName::SingleQueue
+                | MechanismName::PathLength
+                | MechanismName::CpuBound => true,
+                MechanismName::Noise => unreachable!("it is no mechanism"),
             };
             assert_eq!(is_named, can_act, "{} on {stack}", mechanism.name.name());
             named.entry(mechanism.name.name()).or_default()[usize::from(is_named)] += 1;
@@ -155,4 +222,56 @@ fn what_cannot_act_in_a_stack_is_not_named() {
     for (name, [_, is_named]) in named {
         assert!(is_named > 0, "{name} is named nowhere");
     }
+}
+
+/// What a mechanism advises in a stack.
+fn advised(mechanism: MechanismName, stack: &str) -> String {
+    let (here, before) = planted(mechanism);
+    let stack = Stack::parse(stack).unwrap();
+    let explanation = explain(&on(here, &stack), Some(&on(before, &stack)));
+    let found = explanation.findings.into_iter().find(|found| found.mechanism == mechanism);
+    found.and_then(|found| found.advice).unwrap_or_default()
+}
+
+#[test]
+fn advice_is_about_the_layer_that_it_names() {
+    use MechanismName::{GuestAmplification, HostReadAhead, ReadaheadOverNfs};
+    let guest = |stack| advised(ReadaheadOverNfs, stack).contains("readahead= of a guest");
+    assert!(!guest("nfs/link/xfs/hdd"), "there is no guest");
+    assert!(!guest("nfs/kvm/link/xfs/hdd"), "the guest has no device");
+    assert!(!guest("ext4/kvm:readahead=0:cache=writeback/raw/nfs/link/xfs/hdd"), "it is at its end");
+    assert!(guest("ext4/kvm:cache=writeback/raw/nfs/link/xfs/hdd"));
+    let host = |stack| advised(HostReadAhead, stack).contains("readahead= of the host");
+    assert!(host("ext4/kvm:cache=writeback/raw/xfs/hdd"));
+    assert!(!host("ext4/kvm:cache=writeback/raw/xfs/hdd:readahead=1G"), "the guest's is another");
+    assert!(
+        !host("ext4/loop:readahead=4k/raw/xfs/hdd:readahead=1G"),
+        "the loop device is what is read through"
+    );
+    assert!(host("ext4/kvm:cache=writeback/nbd/link/hdd:readahead=1G"), "of the network disk in the host");
+    assert!(!host("ext4/kvm/nbd:cache=writeback/link/hdd:readahead=1G"), "the host goes past its page cache");
+    assert!(host("nfs/kvm/link/ext2/loop/raw/xfs/hdd:readahead=1G"), "of the server's loop device");
+    let noatime = |stack| advised(GuestAmplification, stack).contains("noatime");
+    assert!(noatime("ext4/kvm/raw/xfs/hdd") && noatime("nfs/kvm/link/ext2/loop/raw/xfs:mount=noatime/hdd"));
+    assert!(!noatime("ext4:mount=noatime/kvm/raw/xfs/hdd"), "the host's is another");
+    let ordered = |stack| advised(GuestAmplification, stack).contains("data=ordered");
+    assert!(ordered("ext3:mount=data=journal/kvm/raw/xfs/hdd"));
+    assert!(!ordered("ext3/kvm/raw/ext3:mount=data=journal/hdd"), "the host's is another");
+}
+
+#[test]
+fn more_processors_are_advised_for_the_machine_that_has_too_few() {
+    let advice = |busiest: &str, stack: &str| {
+        let (mut here, before) = planted(MechanismName::CpuBound);
+        here.cpu_busy = vec![("host".into(), 0.5), (busiest.into(), 0.98)];
+        let stack = Stack::parse(stack).unwrap();
+        let explanation = explain(&on(here, &stack), Some(&on(before, &stack)));
+        let [found] = &explanation.findings[..] else { panic!("{explanation:?}") };
+        assert_eq!(found.mechanism, MechanismName::CpuBound);
+        found.advice.clone().unwrap_or_default().contains("cpus=")
+    };
+    assert!(advice("guest", "ext4/kvm/raw/xfs/hdd"));
+    assert!(!advice("host", "ext4/kvm/raw/xfs/hdd"));
+    assert!(!advice("guest", "ext4/kvm:cpus=64/raw/nfs/link/xfs/hdd"), "the client's are others");
+    assert!(advice("client", "ext4/kvm:cpus=64/raw/nfs/link/xfs/hdd"));
 }

@@ -1,9 +1,9 @@
 //! What file systems read and write for themselves.
 
-use nestor_stack::{Layer, LayerDefinition};
-
 use super::Mechanism;
-use crate::advice::{Proposal, can_have_raw_disk, has, has_file_system, has_nested_file_systems};
+use crate::advice::{
+    Proposal, can_have_raw_disk, has_file_system, has_nested_file_systems, is_image, topmost_file_system,
+};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -103,10 +103,6 @@ fn numbers(case: &Case<'_>, parts: &'static [Part], found: &mut Finding) {
 const PREALLOCATED: &str = "a preallocated image (alloc=full)";
 const RAW_DISK: &str = "a raw disk";
 
-fn is_of_a_disk(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::FileSystem(_))
-}
-
 const GUEST_PARTS: &[Part] = &[Part::TopJournal, Part::TopMetadata];
 const HOST_PARTS: &[Part] = &[Part::HostJournal, Part::HostMetadata];
 
@@ -137,7 +133,7 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
     numbers(case, HOST_PARTS, &mut found);
     found.numbers.insert(0, case.number("requests to the guest's journal", "per operation", guest));
     found.advice = case.advice(&[
-        Proposal::to(PREALLOCATED, "alloc", "full"),
+        Proposal::to(PREALLOCATED, is_image, "alloc", "full"),
         Proposal::general("a host file system that does not commit for an overwrite"),
         Proposal::in_stacks(RAW_DISK, can_have_raw_disk),
     ]);
@@ -157,7 +153,7 @@ fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let mut found = finding(MechanismName::HostAmplification, &host_layer(case.here), effect, words);
     numbers(case, HOST_PARTS, &mut found);
     found.advice = case.advice(&[
-        Proposal::to(PREALLOCATED, "alloc", "full"),
+        Proposal::to(PREALLOCATED, is_image, "alloc", "full"),
         Proposal::general("mount options with less journalling"),
         Proposal::in_stacks(RAW_DISK, can_have_raw_disk),
     ]);
@@ -180,10 +176,11 @@ fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found.advice = case.advice(&[
         Proposal::general("fewer fsyncs"),
         Proposal::in_stacks("no times of access (mount=noatime)", |stack| {
-            has(stack, |layer| is_of_a_disk(layer) && layer.list("mount").all(|word| word != "noatime"))
+            topmost_file_system(stack).is_some_and(|layer| layer.list("mount").all(|word| word != "noatime"))
         }),
         Proposal::in_stacks("a journal of metadata alone (mount=data=ordered)", |stack| {
-            has(stack, |layer| layer.list("mount").any(|word| word == "data=journal"))
+            topmost_file_system(stack)
+                .is_some_and(|layer| layer.list("mount").any(|word| word == "data=journal"))
         }),
         Proposal::general("another file system"),
     ]);

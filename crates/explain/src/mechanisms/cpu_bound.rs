@@ -1,12 +1,11 @@
 //! The hypervisor's processor sets the pace.
 
-use nestor_stack::MachineName;
 use nestor_text::units;
 
 use super::Mechanism;
-use crate::advice::Proposal;
+use crate::advice::{Proposal, is_of_busiest_machine};
 use crate::case::{Case, Left, finding};
-use crate::evidence::{Evidence, Part};
+use crate::evidence::Part;
 use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -19,12 +18,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Busy share from which on processors are taken to set the pace (as `nestor_results::checks::CPU_BOUND_ABOVE`).
 const BUSY: f64 = 0.70;
 
-fn busiest(e: &Evidence) -> Option<&(MachineName, f64)> {
-    e.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    let (machine, busy) = busiest(case.here)?;
+    let (machine, busy) = case.here.busiest_machine()?;
     let idle = left.part(Part::Idle);
     if *busy < BUSY || idle <= 0.0 {
         return None;
@@ -37,12 +32,12 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     );
     let mut found = finding(MechanismName::CpuBound, &machine.to_string(), effect, words);
     found.numbers = vec![
-        case.number("busiest processors", "%", |e| busiest(e).map_or(0.0, |(_, busy)| busy * 100.0)),
+        case.number("busiest processors", "%", |e| e.busiest_machine().map_or(0.0, |(_, busy)| busy * 100.0)),
         case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),
     ];
     found.advice = case.advice(&[
         Proposal::of_guest("an iothread (iothread=on)", "iothread", "on"),
-        Proposal::more("more processors (cpus=)", "cpus"),
+        Proposal::more("more processors (cpus=)", is_of_busiest_machine, "cpus"),
         Proposal::general("fewer and larger requests; an emulated processor says nothing about a real one"),
     ]);
     Some(found)

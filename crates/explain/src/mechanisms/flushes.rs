@@ -4,7 +4,7 @@ use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{Export, Layer, LayerRole};
 
 use super::{Mechanism, amplification};
-use crate::advice::{Proposal, has};
+use crate::advice::{Proposal, has, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -88,6 +88,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
                 ),
                 Proposal::to(
                     "export=sync: until then, a crash of the server loses data that was flushed",
+                    is_network_mount,
                     "export",
                     Export::Sync.name(),
                 ),

@@ -3,7 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_image};
+use crate::advice::{Proposal, has_image, is_image};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -54,8 +54,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("time of scattered requests", "us per operation", |e| scattered_ns(e) / 1e3),
     ];
     found.advice = case.advice(&[
-        Proposal::to("the whole image allocated at once (alloc=full)", "alloc", "full"),
-        Proposal::to("the same without writing it (alloc=falloc)", "alloc", "falloc"),
+        Proposal::to("the whole image allocated at once (alloc=full)", is_image, "alloc", "full"),
+        Proposal::to("the same without writing it (alloc=falloc)", is_image, "alloc", "falloc"),
         Proposal::general("a copy of the image in a new file"),
     ]);
     Some(found)

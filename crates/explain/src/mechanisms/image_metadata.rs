@@ -1,7 +1,7 @@
 //! Tables of the image format: lookups that miss, clusters that are allocated.
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_tables};
+use crate::advice::{Proposal, has_tables, is_image};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -51,9 +51,13 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         }),
     ];
     found.advice = case.advice(&[
-        Proposal::more("a larger l2-cache= (bytes needed: size of the disk × 8 / cluster size)", "l2-cache"),
-        Proposal::more("a larger cluster=", "cluster"),
-        Proposal::to("prealloc=metadata", "prealloc", "metadata"),
+        Proposal::more(
+            "a larger l2-cache= (bytes needed: size of the disk × 8 / cluster size)",
+            is_image,
+            "l2-cache",
+        ),
+        Proposal::more("a larger cluster=", is_image, "cluster"),
+        Proposal::to("prealloc=metadata", is_image, "prealloc", "metadata"),
         Proposal::in_stacks("raw", has_tables),
     ]);
     Some(found)

@@ -3,7 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has, is_network_file_system};
+use crate::advice::{Proposal, has, is_link, is_network_file_system, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -124,18 +124,18 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     ];
     found.advice = match cause {
         Cause::Rate => case.advice(&[
-            Proposal::more("a faster link (rate=)", "rate"),
+            Proposal::more("a faster link (rate=)", is_link, "rate"),
             Proposal::in_stacks(
                 "fewer bytes over it: a file system on the side that uses the data",
                 is_network_file_system,
             ),
         ]),
         Cause::Delay => case.advice(&[
-            Proposal::less("a nearer server (delay=)", "delay"),
+            Proposal::less("a nearer server (delay=)", is_link, "delay"),
             Proposal::general("more operations at once"),
-            Proposal::more("larger reads (rsize=)", "rsize"),
-            Proposal::more("larger writes (wsize=)", "wsize"),
-            Proposal::more("fewer calls for attributes (actimeo=)", "actimeo"),
+            Proposal::more("larger reads (rsize=)", is_network_mount, "rsize"),
+            Proposal::more("larger writes (wsize=)", is_network_mount, "wsize"),
+            Proposal::more("fewer calls for attributes (actimeo=)", is_network_mount, "actimeo"),
         ]),
     };
     Some(found)

@@ -3,7 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
-use crate::advice::Proposal;
+use crate::advice::{Proposal, is_any};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -79,8 +79,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found.advice = case.advice(if difference < 0.0 {
         const {
             &[
-                Proposal::to("merging of neighbours (merges=on)", "merges", "on"),
-                Proposal::to("a scheduler that merges (sched=mq-deadline)", "sched", "mq-deadline"),
+                Proposal::to("merging of neighbours (merges=on)", is_any, "merges", "on"),
+                Proposal::to("a scheduler that merges (sched=mq-deadline)", is_any, "sched", "mq-deadline"),
                 Proposal::general("larger requests from the application"),
             ]
         }
@@ -88,6 +88,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         const {
             &[Proposal::to(
                 "sched=none where merging delays single requests; it helps throughput",
+                is_any,
                 "sched",
                 "none",
             )]

@@ -3,7 +3,7 @@
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_network_file_system, is_network_file_system};
+use crate::advice::{Proposal, has_network_file_system, is_network_file_system, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -64,7 +64,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         }),
     ];
     found.advice = case.advice(&[
-        Proposal::more("attributes that are believed for longer (actimeo=)", "actimeo"),
+        Proposal::more("attributes that are believed for longer (actimeo=)", is_network_mount, "actimeo"),
         Proposal::general("fewer and larger files"),
         Proposal::in_stacks(
             "a file system of the client's own in an image on the server (loop/raw/nfs, kvm/raw/nfs): its names and attributes are \

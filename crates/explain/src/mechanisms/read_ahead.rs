@@ -1,7 +1,7 @@
 //! The host reads ahead of the guest.
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_cache_below};
+use crate::advice::{Proposal, has_cache_below, is_read_through_cache};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -57,7 +57,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("size of a read at the medium", "KiB", |e| size(e.lowest())),
     ];
     found.advice = case.advice(&[
-        Proposal::more("readahead= of the host's device, which sets how far it reads", "readahead"),
+        Proposal::more(
+            "readahead= of the host's device, which sets how far it reads",
+            is_read_through_cache,
+            "readahead",
+        ),
         Proposal::of_guest("cache=none, which turns it off for the image", "cache", "none"),
     ]);
     Some(found)

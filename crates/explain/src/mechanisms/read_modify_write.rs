@@ -1,7 +1,7 @@
 //! Writes of parts: of blocks in a cache, or of rows of an array with parity. The rest, or what the parity was made of, has to be read first.
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_parity};
+use crate::advice::{Proposal, has_parity, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{ArrayEvidence, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -114,7 +114,7 @@ fn found_in_array(case: &Case<'_>, effect: f64) -> Finding {
     ];
     found.advice = case.advice(&[
         Proposal::general("larger writes, best of whole rows (the chunk times the disks with data)"),
-        Proposal::more("a larger wsize= over NFS", "wsize"),
+        Proposal::more("a larger wsize= over NFS", is_network_mount, "wsize"),
         Proposal::in_stacks("an array without parity (raid0)", has_parity),
     ]);
     found

@@ -3,7 +3,7 @@
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_network_file_system, is_buffered};
+use crate::advice::{Proposal, has_network_file_system, is_buffered, is_network_mount, is_virtual_machine};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -60,8 +60,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             "O_DIRECT or POSIX_FADV_RANDOM for an application that reads at random",
             is_buffered,
         ),
-        Proposal::less("a smaller readahead= of a guest's device", "readahead"),
-        Proposal::less("smaller calls (rsize=)", "rsize"),
+        Proposal::less("a smaller readahead= of a guest's device", is_virtual_machine, "readahead"),
+        Proposal::less("smaller calls (rsize=)", is_network_mount, "rsize"),
     ]);
     Some(found)
 }

@@ -4,7 +4,7 @@ use nestor_stack::{Export, Layer, Stack};
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has, is_network_file_system};
+use crate::advice::{Proposal, has, is_network_file_system, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -75,13 +75,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     ];
     found.advice = case.advice(&[
         Proposal::general("fewer fsyncs"),
-        Proposal::to("no sync on the mount (sync=off)", "sync", "off"),
+        Proposal::to("no sync on the mount (sync=off)", is_network_mount, "sync", "off"),
         Proposal::in_stacks("cache=writeback for a guest whose image is on the server", |stack| {
             !is_network_file_system(stack) && has(stack, passes_writes_on)
         }),
         Proposal::general("a medium with a cache that outlasts a power cut"),
         Proposal::to(
             "export=async, with which a crash of the server loses what it has acknowledged",
+            is_network_mount,
             "export",
             Export::Async.name(),
         ),
