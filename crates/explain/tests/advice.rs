@@ -10,10 +10,11 @@ use nestor_stack::{Export, Layer, LayerIndex, OptionKind, Stack};
 use planted::planted;
 
 /// One stack of each shape.
-const SHAPES: [&str; 14] = [
+const SHAPES: [&str; 15] = [
     "hdd",
     "ext4/hdd",
     "ext4:mount=noatime/ssd",
+    "ext4:mount=noatime/kvm/raw/xfs/hdd",
     "ext3:mount=data=journal/raid5",
     "ext4/kvm/hdd",
     "ext4/kvm:cache=writeback/raw/xfs/raid5",
