@@ -182,6 +182,7 @@ impl<'a> Reader<'a> {
         };
         self.add_parts(&mut study)?;
         self.set_baselines(&mut study)?;
+        self.refuse_shared_cells(&study)?;
         self.set_sentinels(&mut study)?;
         study.claims = crate::claims::parse_claims(&self.source, self.table.get("claim"))?;
         study.figures = crate::claims::parse_figures(&self.source, self.table.get("figure"))?;
@@ -297,27 +298,40 @@ impl<'a> Reader<'a> {
                     study.workloads.push(workload.clone());
                 }
             }
-            self.refuse_shared_cell(study, &part, value)?;
             study.parts.push(part);
         }
         Ok(())
     }
 
-    /// Refuses a cell that is apart in one part and in another as well: it would have to be recorded in two ways.
-    fn refuse_shared_cell(&self, study: &Study, part: &Part, value: &Value<'_>) -> Result<(), Complaint> {
-        let others = study.parts.iter().filter(|other| other.apart || part.apart);
-        let shared = others.flat_map(|other| {
-            let cells = part
-                .stacks
-                .iter()
-                .flat_map(|stack| part.workloads.iter().map(move |workload| (stack, workload)));
-            cells.filter(|(stack, workload)| other.holds(stack, workload))
-        });
-        let Some((stack, workload)) = shared.into_iter().next() else { return Ok(()) };
-        Err(self
-            .source
-            .complain(value.span(), format!("{stack} {workload} is apart from the others, and in another part as well"))
-            .help("give the workload of the part that is apart another option, such as another `runtime` or `scale`"))
+    /// Refuses a cell that is apart in one part and in another as well, also as the baseline of what that one has: it would have to be
+    /// recorded in two ways.
+    fn refuse_shared_cells(&self, study: &Study) -> Result<(), Complaint> {
+        let tables = self.value("also").and_then(|value| value.get_ref().as_array()).into_iter().flatten();
+        // The first part is the study's own, which is never apart.
+        for (at, (part, value)) in study.parts.iter().skip(1).zip(tables).enumerate() {
+            if !part.apart {
+                continue;
+            }
+            let others = study.parts.iter().enumerate().filter(|(other, _)| *other != at + 1);
+            let others: Vec<&Part> = others.map(|(_, other)| other).collect();
+            for (stack, workload) in part.cells() {
+                let problem = if others.iter().any(|other| other.holds(stack, workload)) {
+                    format!("{stack} {workload} is apart from the others, and in another part as well")
+                } else if let Some(compared) =
+                    others.iter().find_map(|other| study.compared_in(other, stack, workload))
+                {
+                    format!(
+                        "{stack} {workload} is apart from the others, and another part compares {compared} with it"
+                    )
+                } else {
+                    continue;
+                };
+                return Err(self.source.complain(value.span(), problem).help(
+                    "give the workload of the part that is apart another option, such as another `runtime` or `scale`",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Blocks of a part that does not say how many: those of the scale, if it says nothing of the parts themselves; as many as a

@@ -166,7 +166,7 @@ impl Study {
         decisions: &Decisions,
     ) -> Option<CellRule> {
         let rule = self.rule(stack, workload).filter(|rule| block < rule.replications)?;
-        if self.stop.is_none() {
+        if self.stop.is_none() || self.is_apart(stack, workload) {
             return Some(rule);
         }
         if !self.is_baseline(stack) {
@@ -174,7 +174,8 @@ impl Study {
         }
         // A baseline runs for the comparisons with it; one that nothing is compared with, as long as any is open. The blocks that
         // it has beyond all of them it has for its own sake, and nothing ends them.
-        let candidates = || self.stacks.iter().filter(|s| !self.is_baseline(s));
+        let compared = |s: &&WrittenStack| !self.is_baseline(s) && !self.is_apart(s, workload);
+        let candidates = || self.stacks.iter().filter(compared);
         let has_block = |s: &&WrittenStack| self.rule(s, workload).is_some_and(|r| block < r.replications);
         let mut mine: Vec<&WrittenStack> = candidates().filter(|s| self.baseline_of(s) == stack).collect();
         if mine.is_empty() {

@@ -86,7 +86,7 @@ impl Decisions {
         }
         let mut decisions = BTreeMap::new();
         for stack in study.stacks.iter().filter(|s| !study.is_baseline(s)) {
-            let compared = |w: &&WrittenWorkload| study.holds(stack, w) && study.apart(stack, w).is_none();
+            let compared = |w: &&WrittenWorkload| study.holds(stack, w) && !study.is_apart(stack, w);
             for workload in study.workloads.iter().filter(compared) {
                 let samples_of = |stack| by_cell.get(&(stack, workload)).map_or(&[][..], Vec::as_slice);
                 let pairs = pairs_to_average(samples_of(study.baseline_of(stack)), samples_of(stack));

@@ -68,9 +68,9 @@ pub struct Study {
     /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// What its parts record, as [`Study::note_recording`] found it, in their order; empty in studies that were begun before it was noted.
+    /// What its cells record, as [`Study::note_recording`] found it; empty in studies that were begun before it was noted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recording: Vec<TraceMode>,
+    pub recording: Vec<NotedRecording>,
     /// Remarks on its workloads for the user, before it runs. Not stored.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -96,10 +96,35 @@ pub struct Part {
 }
 
 impl Part {
+    /// The cells that it has itself.
+    pub fn cells(&self) -> impl Iterator<Item = (&WrittenStack, &WrittenWorkload)> {
+        self.stacks.iter().flat_map(|stack| self.workloads.iter().map(move |workload| (stack, workload)))
+    }
+
     /// Whether it has this cell itself; a baseline runs for others, too.
     pub fn holds(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
         self.stacks.contains(stack) && self.workloads.contains(workload)
     }
+}
+
+/// What is noted of the recording of a study.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NotedRecording {
+    /// Of a part, where all cells of all parts are recorded alike. Studies that were begun before cells were noted have it of parts that
+    /// differ, too.
+    OfPart(TraceMode),
+    /// Of a cell.
+    OfCell {
+        /// Its stack.
+        stack: WrittenStack,
+        /// Its workload.
+        workload: WrittenWorkload,
+        /// How much is recorded.
+        trace: TraceMode,
+        /// Whether it is compared with nothing.
+        apart: bool,
+    },
 }
 
 /// What applies to a cell; if several parts contain it, the most.
@@ -196,9 +221,7 @@ impl Study {
                 trace = Some(trace.map_or(here, |other: TraceMode| other.min(here)));
             }
             let itself = part.stacks.contains(stack);
-            let as_baseline =
-                || stack == baseline && part.stacks.iter().any(|s| self.baseline_of(s) == stack);
-            if !itself && !as_baseline() {
+            if !itself && self.compared_in(part, stack, workload).is_none() {
                 continue;
             }
             let untraced_twin = (part.trace_cost || self.trace_cost) && itself;
@@ -215,27 +238,61 @@ impl Study {
         rule.map(|r| CellRule { trace, untraced_twin: r.untraced_twin && trace.records(), ..r })
     }
 
+    /// A stack of this part that the cell runs for as its baseline.
+    pub(crate) fn compared_in<'a>(
+        &self,
+        part: &'a Part,
+        stack: &WrittenStack,
+        workload: &WrittenWorkload,
+    ) -> Option<&'a WrittenStack> {
+        let is_there = !part.apart && self.is_baseline(stack) && part.workloads.contains(workload);
+        part.stacks.iter().find(|other| is_there && self.baseline_of(other) == stack)
+    }
+
+    /// Whether a cell is compared with nothing.
+    pub fn is_apart(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
+        self.apart(stack, workload).is_some()
+    }
+
     /// The part of a cell that is compared with nothing.
     pub fn apart(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<&Part> {
         self.parts.iter().find(|part| part.apart && part.holds(stack, workload))
     }
 
-    /// What each part records, in their order.
-    fn recording_of_parts(&self) -> Vec<TraceMode> {
-        match self.parts.as_slice() {
+    /// What each part records, in their order: what was noted before cells were.
+    pub fn recording_of_parts(&self) -> Vec<NotedRecording> {
+        let modes: Vec<TraceMode> = match self.parts.as_slice() {
             [] => vec![self.trace],
             parts => parts.iter().map(|part| part.trace.unwrap_or(self.trace)).collect(),
-        }
+        };
+        modes.into_iter().map(NotedRecording::OfPart).collect()
     }
 
-    /// Notes what the parts record, so that it is part of what identifies the results: cells that are recorded otherwise are other cells.
+    /// What its parts record if that is one thing, else what each cell does: parts have the same modes also when they exchange cells.
+    fn recording_of_cells(&self) -> Vec<NotedRecording> {
+        let of_parts = self.recording_of_parts();
+        let has_apart = self.parts.iter().any(|part| part.apart);
+        if !has_apart && of_parts.iter().all(|mode| *mode == of_parts[0]) {
+            return of_parts;
+        }
+        let of_stack = |stack| self.workloads.iter().filter_map(move |workload| self.noted(stack, workload));
+        self.stacks.iter().flat_map(of_stack).collect()
+    }
+
+    fn noted(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<NotedRecording> {
+        let trace = self.rule(stack, workload)?.trace;
+        let apart = self.is_apart(stack, workload);
+        Some(NotedRecording::OfCell { stack: stack.clone(), workload: workload.clone(), trace, apart })
+    }
+
+    /// Notes what the cells record, so that it is part of what identifies the results: cells that are recorded otherwise are other cells.
     pub fn note_recording(&mut self) {
-        self.recording = self.recording_of_parts();
+        self.recording = self.recording_of_cells();
     }
 
     /// Whether both record the same, noted or not.
     pub fn records_as(&self, other: &Self) -> bool {
-        self.recording_of_parts() == other.recording_of_parts()
+        self.recording_of_cells() == other.recording_of_cells()
     }
 
     /// Whether any cell is run untraced as well.

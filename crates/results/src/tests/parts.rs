@@ -2,7 +2,7 @@
 
 use nestor_statistics::sequential::{Decision, StopRule};
 
-use crate::{CellSample, Decisions, Saving, Study, TraceMode};
+use crate::{CellSample, Decisions, NotedRecording, Saving, Study, TraceMode};
 
 const FILE: &str = r#"
 name = "parts"
@@ -222,9 +222,9 @@ fn what_a_rule_would_have_saved_is_told_from_all_blocks() {
 }
 
 /// The study with a part that is compared with nothing.
-fn with_apart(workload: &str) -> Result<Study, String> {
+fn with_apart(stack: &str, workload: &str) -> Result<Study, String> {
     let apart = format!(
-        "[[also]]\nstacks = [\"ext3/kvm/raw/xfs/hdd\"]\nworkloads = [\"{workload}\"]\nreplications = 2\ntrace = \"full\"\n\
+        "[[also]]\nstacks = [\"{stack}\"]\nworkloads = [\"{workload}\"]\nreplications = 2\ntrace = \"full\"\n\
          apart = true\n\n[stop]"
     );
     parse(&FILE.replace("[stop]", &apart), None)
@@ -232,7 +232,7 @@ fn with_apart(workload: &str) -> Result<Study, String> {
 
 #[test]
 fn a_part_that_is_apart_runs_without_a_baseline_and_is_recorded_as_it_says() {
-    let study = with_apart("fio:rand-read").unwrap();
+    let study = with_apart("ext3/kvm/raw/xfs/hdd", "fio:rand-read").unwrap();
     let (stack, workload) = ("ext3/kvm/raw/xfs/hdd".into(), "fio:rand-read".into());
     let rule = study.rule(&stack, &workload).unwrap();
     assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (2, TraceMode::Full, false));
@@ -253,12 +253,88 @@ fn a_part_that_is_apart_runs_without_a_baseline_and_is_recorded_as_it_says() {
 
 #[test]
 fn a_cell_is_not_apart_and_compared() {
-    insta::assert_snapshot!(with_apart("fio:seq-read").unwrap_err(), @r"
+    insta::assert_snapshot!(with_apart("ext3/kvm/raw/xfs/hdd", "fio:seq-read").unwrap_err(), @r"
     studies/p.toml:16:1: ext3/kvm/raw/xfs/hdd fio:seq-read is apart from the others, and in another part as well
       16 | [[also]]
          | ^^^^^^^^
       give the workload of the part that is apart another option, such as another `runtime` or `scale`
     ");
+}
+
+#[test]
+fn a_cell_is_not_apart_and_the_baseline_of_another_part() {
+    // No part lists it: it runs because ext4/kvm/raw/xfs/hdd does.
+    insta::assert_snapshot!(with_apart("ext4/kvm/hdd", "fio:seq-write").unwrap_err(), @r"
+    studies/p.toml:16:1: ext4/kvm/hdd fio:seq-write is apart from the others, and another part compares ext4/kvm/raw/xfs/hdd with it
+      16 | [[also]]
+         | ^^^^^^^^
+      give the workload of the part that is apart another option, such as another `runtime` or `scale`
+    ");
+    let study = with_apart("ext4/kvm/hdd", "fio:rand-read").unwrap();
+    assert!(
+        study.is_apart(&"ext4/kvm/hdd".into(), &"fio:rand-read".into()),
+        "nothing is compared with it there"
+    );
+}
+
+#[test]
+fn no_baseline_runs_for_what_is_apart() {
+    let study = with_apart("ext3/kvm/raw/ext4/hdd", "fio:seq-read").unwrap();
+    let settled =
+        ["ext3/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd"].map(|stack| samples(&study, stack, 3, 0.5, 0.01));
+    let decisions = Decisions::of(&study, &settled.concat(), Some(3));
+    let in_block = |stack: &str, block| {
+        let cells = study.block_cells(block, false, &decisions);
+        cells.iter().filter(|c| c.stack == stack && c.workload == "fio:seq-read").count()
+    };
+    assert_eq!([0, 1, 2].map(|block| in_block("ext3/kvm/raw/ext4/hdd", block)), [1, 1, 0]);
+    assert_eq!(
+        [0, 1, 2].map(|block| in_block("ext3/kvm/hdd", block)),
+        [0, 0, 0],
+        "all comparisons are settled"
+    );
+}
+
+#[test]
+fn a_study_that_records_other_cells_otherwise_is_another_one() {
+    let noted = |text: &str| {
+        let mut study = parse(text, None).unwrap();
+        study.note_recording();
+        study
+    };
+    let of = |stack: &str, workload: &str| {
+        format!(
+            "name = \"n\"\ntitle = \"t\"\nstacks = [\"ext3/kvm/{{,raw/{{xfs,jfs}}/}}hdd\"]\nbaselines = \"raw-disk\"\n\
+             workloads = [\"fio:seq-{{read,write}}\"]\ntrace = \"layers\"\n\
+             [[also]]\nstacks = [\"{stack}\"]\nworkloads = [\"{workload}\"]\ntrace = \"full\"\n"
+        )
+    };
+    let study = noted(&of("ext3/kvm/raw/xfs/hdd", "fio:seq-read"));
+    let moved = noted(&of("ext3/kvm/raw/xfs/hdd", "fio:seq-write"));
+    assert_eq!((&study.stacks, &study.workloads), (&moved.stacks, &moved.workloads));
+    assert_eq!(study.recording_of_parts(), moved.recording_of_parts());
+    assert!(!moved.records_as(&study));
+    assert_ne!(moved.hash("emulated"), study.hash("emulated"));
+    // All that share a baseline under a workload are recorded alike: which of them asks for it does not matter.
+    let same = noted(&of("ext3/kvm/raw/jfs/hdd", "fio:seq-read"));
+    assert_eq!(same.hash("emulated"), study.hash("emulated"));
+}
+
+#[test]
+fn what_is_noted_of_a_study_that_records_one_mode_is_what_it_was() {
+    let mut study = parse(&FILE.replace("trace = \"full\"", "trace = \"layers\""), None).unwrap();
+    study.note_recording();
+    // The text that its hash is made of.
+    assert_eq!(serde_json::to_string(&study.recording).unwrap(), r#"["layers","layers"]"#);
+    let earlier = serde_json::to_string(&parse(FILE, None).unwrap().recording_of_parts()).unwrap();
+    assert_eq!(
+        earlier, r#"["layers","full"]"#,
+        "read back from studies that were begun before cells were noted"
+    );
+    assert_eq!(
+        serde_json::from_str::<Vec<NotedRecording>>(&earlier).unwrap(),
+        parse(FILE, None).unwrap().recording_of_parts()
+    );
 }
 
 #[test]
