@@ -29,6 +29,7 @@ pub(super) struct CellPage {
     workload: String,
     workload_words: String,
     is_baseline: bool,
+    is_apart: bool,
     #[serde(flatten)]
     throughput: ThroughputPage,
     #[serde(flatten)]
@@ -166,6 +167,7 @@ impl CellPage {
             workload: run.workload.to_string(),
             workload_words: run.workload_words.clone(),
             is_baseline: cell.is_some_and(|c| c.is_baseline),
+            is_apart: cell.is_some_and(|c| c.is_apart),
             throughput: ThroughputPage::of(run, cell.is_some(), highest),
             change: ChangePage::of(cell.and_then(|c| c.comparison.as_ref())),
             trust: TrustPage::of(run),

@@ -83,6 +83,8 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
             .unwrap_or_default(),
         change: if cell.is_baseline {
             Sorted { text: "baseline".to_owned(), by: "0".to_owned() }
+        } else if cell.is_apart {
+            Sorted { text: "apart".to_owned(), by: "0".to_owned() }
         } else {
             Sorted::of(ratio.map(|r| r.change_percent()), units::signed)
         },

@@ -1,6 +1,6 @@
 //! Each cell of a study is explained: by its requests, by the numbers of its layers, or by why there is nothing to say.
 
-use nestor_results::{Outcome, StoredRun, TraceMode};
+use nestor_results::{Outcome, Part, StoredRun, TraceMode};
 
 use super::fixture::*;
 use crate::view::{CellReport, LayersWhy};
@@ -104,4 +104,26 @@ fn of_one_pair_it_is_not_known_whether_anything_differs() {
     let first: Vec<StoredRun> = study_runs().into_iter().filter(|run| run.record.block == 0).collect();
     let why = by_layers(&StudyReport::of(&study(1), &first), STACKS[2]);
     assert!(why.answer.ends_with("not known whether the two cells differ."), "{why:?}");
+}
+
+#[test]
+fn a_cell_that_is_apart_is_compared_with_nothing() {
+    let mut record = study(3);
+    let part = |stacks: &[&str], apart| Part {
+        stacks: stacks.iter().map(|stack| (*stack).into()).collect(),
+        workloads: record.study.workloads.clone(),
+        replications: 3,
+        trace: None,
+        trace_cost: false,
+        apart,
+    };
+    let compared: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != STACKS[2]).collect();
+    record.study.parts = vec![part(&compared, false), part(&[STACKS[2]], true)];
+    let report = StudyReport::of(&record, &study_runs());
+    assert!(cell(&report, STACKS[1]).comparison.is_some());
+    for cell in report.cells.iter().filter(|cell| cell.stack == STACKS[2]) {
+        assert_eq!((cell.is_apart, &cell.comparison), (true, &None), "{}", cell.workload);
+    }
+    insta::assert_snapshot!(by_layers(&report, STACKS[2]).answer, @"This cell is apart: it is compared with nothing, because it is recorded by a rule of its own. On its own, it sent to each level:");
+    assert!(render_study(&report).contains("compared with nothing, recorded by a rule of its own"));
 }

@@ -107,7 +107,8 @@ fn cell_reports<E>(
             let empty = CellReport {
                 stack: stack.clone(),
                 workload: workload.clone(),
-                is_baseline: study.is_baseline(stack),
+                is_baseline: study.is_baseline(stack) && !study.is_apart(stack, workload),
+                is_apart: study.is_apart(stack, workload),
                 run: None,
                 by_layers: None,
                 comparison: comparisons.remove(&key),
@@ -183,6 +184,9 @@ fn own<'a, T>(all: &'a [Written<T>], name: &Written<T>) -> Option<&'a str> {
 /// other.
 fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), Comparison> {
     let against = |cell: &&'a CellNumbers| {
+        if study.is_apart(&cell.stack, &cell.workload) {
+            return None;
+        }
         let base = study.baselines.get(cell.stack.as_str()).filter(|base| **base != *cell.stack.as_str())?;
         let base = *numbers.get(&(base.as_str(), cell.workload.as_str()))?;
         Some((*cell, base))
@@ -214,14 +218,15 @@ fn cell<E>(
     let Some(run) = cell.shown_run().map(&mut *read).transpose()? else { return Ok(report) };
     let shown = ShownRun::of(&run);
     let baseline = study.baseline_of(&report.stack);
-    if !report.is_baseline && !baselines.contains_key(baseline) {
+    let is_compared = !report.is_baseline && !report.is_apart;
+    if is_compared && !baselines.contains_key(baseline) {
         let run = with_runs(baseline).and_then(CellNumbers::shown_run).map(&mut *read).transpose()?;
         baselines.insert(baseline.clone(), run.as_ref().and_then(ShownRun::of));
     }
     let why = shown.as_ref().map(|shown| {
-        let base = if report.is_baseline { None } else { baselines.get(baseline).and_then(Option::as_ref) };
+        let base = if is_compared { baselines.get(baseline).and_then(Option::as_ref) } else { None };
         let told_apart = report.comparison.as_ref().and_then(|c| c.ratio?.differs());
-        Why::of(study, &report.stack, shown, base, told_apart)
+        Why::of(baseline, &report, shown, base, told_apart)
     });
     let why = why.unwrap_or_default();
     report.run = run_view(cell, &run).map(|view| RunView { explanation: why.by_requests, ..view });

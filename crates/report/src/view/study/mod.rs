@@ -41,11 +41,13 @@ pub struct CellReport {
     pub workload: WrittenWorkload,
     /// Whether others are compared with it.
     pub is_baseline: bool,
+    /// Whether it is compared with nothing, because its part of the study is apart.
+    pub is_apart: bool,
     /// Its numbers; `None` if it has not run.
     pub run: Option<RunView>,
     /// Why it is as fast as it is, by the numbers of its layers: where requests were not joined, which explains more.
     pub by_layers: Option<LayersWhy>,
-    /// Against its baseline; `None` for a baseline and without runs of either.
+    /// Against its baseline; `None` for a baseline, for what is compared with nothing, and without runs of either.
     pub comparison: Option<Comparison>,
     /// Its replications that have not run, and why.
     pub not_run: Vec<NotRun>,

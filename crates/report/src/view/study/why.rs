@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_results::{RunLevels, StoredRun, Study, TraceMode, WrittenStack};
+use nestor_results::{RunLevels, StoredRun, TraceMode, WrittenStack};
 use serde::Serialize;
+
+use super::CellReport;
 
 /// What the numbers of the layers say of a cell whose requests were not joined, or why they say nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,11 +53,11 @@ impl ShownRun {
 }
 
 impl Why {
-    /// Explains a cell by itself if it is a baseline, else against its own. `told_apart` says whether the two differ for sure, if
+    /// Explains a cell by itself if it is a baseline or compared with nothing, else against its own. `told_apart` says whether the two differ for sure, if
     /// that is known.
     pub fn of(
-        study: &Study,
-        stack: &WrittenStack,
+        baseline_stack: &WrittenStack,
+        cell: &CellReport,
         shown: &ShownRun,
         baseline: Option<&ShownRun>,
         told_apart: Option<bool>,
@@ -68,7 +70,6 @@ impl Why {
             _ => {}
         }
         let Some(levels) = &shown.levels else { return Self::by_layers(nothing_recorded(shown)) };
-        let baseline_stack = study.baseline_of(stack);
         let alone = match (baseline, base_levels) {
             (Some(base), Some(base_levels)) => {
                 return Self::by_layers(LayersWhy {
@@ -80,7 +81,11 @@ impl Why {
             (Some(base), None) => {
                 format!("No layer of run {} of its baseline {baseline_stack} was recorded.", base.number)
             }
-            (None, _) if study.is_baseline(stack) => {
+            (None, _) if cell.is_apart => {
+                "This cell is apart: it is compared with nothing, because it is recorded by a rule of its own."
+                    .to_owned()
+            }
+            (None, _) if cell.is_baseline => {
                 "This cell is a baseline: others are compared with it.".to_owned()
             }
             (None, _) => format!("Its baseline {baseline_stack} has no run with numbers to compare with."),
