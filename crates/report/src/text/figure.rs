@@ -7,6 +7,10 @@ use super::Lines;
 use crate::labels::distinct;
 use crate::{Style, units};
 
+/// What stands beside a value.
+const BESIDE_VALUES: &str =
+    "in brackets: the interval of the mean; n: runs; *: more than half of the runs have a mark";
+
 /// The figures of a study that are tables of numbers, each panel by itself.
 pub fn tables_text(figures: &[Figure], style: Style) -> String {
     let mut lines = Lines::default();
@@ -17,11 +21,16 @@ pub fn tables_text(figures: &[Figure], style: Style) -> String {
         lines.extend(style.wrapped("  ", 4, &visible(&figure.query.y)).iter().map(|line| style.faint(line)));
         let problem = figure.problem.iter().flat_map(|problem| style.wrapped("  ", 4, &visible(problem)));
         lines.extend(problem.map(|line| style.caution(&line)));
+        if figure.rows.iter().any(|row| row.n.is_some()) {
+            lines.extend(style.wrapped("  ", 4, BESIDE_VALUES).iter().map(|line| style.faint(line)));
+        }
         for panel in distinct(figure.rows.iter().map(|row| row.panel.as_str())) {
             let rows: Vec<&FigureRow> = figure.rows.iter().filter(|row| row.panel == panel).collect();
             lines.gap();
             lines.extend(table(panel, &rows).lines());
         }
+        let left_out = figure.left_out.iter().flat_map(|said| style.wrapped("  ", 4, &visible(said)));
+        lines.extend(left_out.map(|line| style.caution(&line)));
     }
     lines.finish()
 }
@@ -39,10 +48,73 @@ fn table(panel: &str, rows: &[&FigureRow]) -> Table {
     for series in distinct(rows.iter().map(|row| row.series.as_str())) {
         let value = |column: &&str| {
             let mut found = rows.iter().zip(&words).filter(|(row, x)| row.series == series && x == column);
-            found.next().map(|(row, _)| units::digits(row.y)).unwrap_or_default()
+            found.next().map(|(row, _)| value_words(row)).unwrap_or_default()
         };
         let values = columns.iter().map(value);
         table.row(&std::iter::once(series.to_owned()).chain(values).collect::<Vec<_>>());
     }
     table
+}
+
+/// `1408* [1390, 1426] n 3`: a value, its interval and its runs, as far as they are known.
+fn value_words(row: &FigureRow) -> String {
+    let mark = if row.is_mostly_marked() { "*" } else { "" };
+    let interval =
+        row.interval().map(|(low, high)| format!("[{}, {}]", units::digits(low), units::digits(high)));
+    let runs = row.n.map(|n| format!("n {n}"));
+    let value = format!("{}{mark}", units::digits(row.y));
+    std::iter::once(value).chain(interval).chain(runs).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_results::{Better, FigureQuery, FigureX};
+
+    use super::*;
+
+    #[test]
+    fn a_value_has_its_interval_its_runs_and_its_doubts_beside_it() {
+        let row = |series: &str, x: &str, y, interval: Option<(f64, f64)>, n, marked| FigureRow {
+            panel: "width 20".to_owned(),
+            series: series.to_owned(),
+            x: FigureX::Text(x.to_owned()),
+            y,
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
+            n,
+            marked,
+        };
+        let query = FigureQuery {
+            id: "table-1".to_owned(),
+            title: "What creating files calls".to_owned(),
+            kind: FigureKind::Table,
+            x: "set-up".to_owned(),
+            y: "calls are for 1000 files".to_owned(),
+            alike: None,
+            better: Better::More,
+            sql: String::new(),
+        };
+        let figure = Figure {
+            query,
+            rows: vec![
+                row("files a second", "NFS", 2125.0, Some((2100.0, 2150.0)), Some(3), Some(1)),
+                row("files a second", "[NFS]", 2125.0, None, None, None),
+                row("CREATE calls", "NFS", 1000.0, None, Some(1), Some(1)),
+            ],
+            problem: None,
+            left_out: vec![
+                "wml:create-tree: a change point after block 3; only blocks 0 to 3 are compared".to_owned(),
+            ],
+        };
+        insta::assert_snapshot!(tables_text(&[figure], Style::plain()), @"
+        table-1 What creating files calls
+        calls are for 1000 files
+        in brackets: the interval of the mean; n: runs; *: more than half of the runs have a mark
+
+        width 20                          NFS  [NFS]
+        files a second  2125 [2100, 2150] n 3   2125
+        CREATE calls                1000* n 1
+        wml:create-tree: a change point after block 3; only blocks 0 to 3 are compared
+        ");
+    }
 }

@@ -91,6 +91,19 @@ pub struct FigureRow {
     pub marked: Option<u64>,
 }
 
+impl FigureRow {
+    /// Whether more than half of the runs behind the value have a mark.
+    pub fn is_mostly_marked(&self) -> bool {
+        self.marked.zip(self.n).is_some_and(|(marked, n)| 2 * marked > n)
+    }
+
+    /// Both ends of its interval, where it has one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let (low, high) = (self.low?, self.high?);
+        (low.is_finite() && high.is_finite()).then_some((low, high))
+    }
+}
+
 /// A place on the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

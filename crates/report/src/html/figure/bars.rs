@@ -3,9 +3,7 @@
 use nestor_results::{Figure, FigureRow};
 
 use super::scale::Scale;
-use super::{
-    Anchor, LETTER, SMALL, Svg, class, distinct, fitted, interval, legend, number, typeset, x_words, y_label,
-};
+use super::{Anchor, LETTER, SMALL, Svg, class, distinct, fitted, legend, number, typeset, x_words, y_label};
 use crate::units;
 
 const LEFT: f64 = 56.0;
@@ -30,7 +28,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     y_label(&mut svg, figure, top - 2.0, width);
     let values = rows
         .iter()
-        .flat_map(|r| [r.y].into_iter().chain(interval(r).map(|i| [i.0, i.1]).into_iter().flatten()));
+        .flat_map(|r| [r.y].into_iter().chain(r.interval().map(|i| [i.0, i.1]).into_iter().flatten()));
     let scale = Scale::over(values, true).between(top + 10.0 + TALL, top + 10.0);
     for tick in scale.ticks(6) {
         let y = scale.at(tick);
@@ -64,11 +62,11 @@ fn one(
     numbered: bool,
 ) {
     let (zero, end) = (scale.at(0.0), scale.at(row.y));
-    let range = interval(row).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
+    let range = row.interval().map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
     let name = units::listed([row.series.as_str(), words].into_iter().filter(|n| !n.is_empty()));
     svg.titled("bar", &format!("{name}: {}{}", number(row.y), range.unwrap_or_default()), |svg| {
         svg.rect(&class(series), x + 0.5, zero.min(end), bar - 1.0, (zero - end).abs().max(0.6));
-        if let Some((low, high)) = interval(row) {
+        if let Some((low, high)) = row.interval() {
             let (x, low, high) = (x + bar / 2.0, scale.at(low), scale.at(high));
             svg.path("error", &format!("M{x:.1} {low:.1}V{high:.1}m-2.5 0h5M{:.1} {low:.1}h5", x - 2.5));
         }

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use nestor_results::{Better, Figure, FigureKind, FigureRow};
 
-use super::{
-    Anchor, LETTER, SMALL, Svg, distinct, fitted, interval, number, text_width, typeset, x_words, y_label,
-};
+use super::{Anchor, LETTER, SMALL, Svg, distinct, fitted, number, text_width, typeset, x_words, y_label};
 use crate::units;
 
 /// Height of a field with its value alone, and with the interval below it.
@@ -53,7 +51,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
             svg.rect("neutral", x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
             let (class, share) = colour.at(row);
             svg.rect(&format!("{class} o{:.0}", share * 10.0), x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
-            let value = format!("{}{}", number(row.y), if is_doubtful(row) { "*" } else { "" });
+            let value = format!("{}{}", number(row.y), if row.is_mostly_marked() { "*" } else { "" });
             let first = if detailed { y + 17.0 } else { y + tall / 2.0 + 4.0 };
             svg.text("value", x + column / 2.0, first, Anchor::Middle, &fitted(&value, column - 6.0, LETTER));
             let detail = fitted(&detail(row), column - 4.0, SMALL);
@@ -70,7 +68,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
 /// What is said of a field: its value, interval, pairs and marks.
 fn spoken(row: &FigureRow, words: &str) -> String {
     let mut text = format!("{}, {words}: {}", row.series, number(row.y));
-    if let Some((low, high)) = interval(row) {
+    if let Some((low, high)) = row.interval() {
         let _ = write!(text, " [{}, {}]", number(low), number(high));
     }
     if let Some(n) = row.n {
@@ -84,14 +82,9 @@ fn spoken(row: &FigureRow, words: &str) -> String {
 
 /// The interval and how many values a field is the mean of, as far as they are known.
 fn detail(row: &FigureRow) -> String {
-    let range = interval(row).map(|(low, high)| format!("{}\u{2013}{}", number(low), number(high)));
+    let range = row.interval().map(|(low, high)| format!("{}\u{2013}{}", number(low), number(high)));
     let n = row.n.map(|n| format!("n {n}"));
     units::listed(range.into_iter().chain(n))
-}
-
-/// Whether more than half of the runs behind a value have a mark.
-fn is_doubtful(row: &FigureRow) -> bool {
-    row.marked.zip(row.n).is_some_and(|(marked, n)| 2 * marked > n)
 }
 
 /// What colours and signs mean; gives the height that it used.
@@ -119,13 +112,13 @@ fn key(svg: &mut Svg, figure: &Figure, rows: &[&FigureRow], (left, top): (f64, f
         svg.text("tick", left + 12.0 + i as f64 * 52.0, top + 15.0, Anchor::Middle, end);
     }
     let mut words = vec!["orange: worse, blue: better".to_owned()];
-    if rows.iter().any(|row| interval(row).is_some()) {
+    if rows.iter().any(|row| row.interval().is_some()) {
         words.push(format!("pale: the interval includes {}", number(alike)));
     }
     if rows.iter().any(|row| row.n.is_some()) {
         words.push("n: pairs of runs".to_owned());
     }
-    if rows.iter().any(|row| is_doubtful(row)) {
+    if rows.iter().any(|row| row.is_mostly_marked()) {
         words.push("*: more than half of the runs have a mark".to_owned());
     }
     for (i, line) in words.iter().enumerate() {
@@ -174,7 +167,7 @@ impl Colour {
             Self::Around(alike, better) => {
                 let is_better = (row.y >= alike) == (better == Better::More);
                 let factor = (row.y / alike).max(f64::MIN_POSITIVE).ln().abs();
-                let is_open = interval(row).is_some_and(|(low, high)| low <= alike && alike <= high);
+                let is_open = row.interval().is_some_and(|(low, high)| low <= alike && alike <= high);
                 let whole = share(factor, FULL_COLOUR.ln());
                 (if is_better { "faster" } else { "slower" }, if is_open { whole * UNSURE } else { whole })
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nestor_results::{Figure, FigureRow, FigureX};
 
 use super::scale::Scale;
-use super::{Anchor, SMALL, Svg, class, fitted, interval, legend, number, typeset, y_label};
+use super::{Anchor, SMALL, Svg, class, fitted, legend, number, typeset, y_label};
 
 const LEFT: f64 = 56.0;
 const WIDTH: f64 = 540.0;
@@ -20,7 +20,7 @@ type Point = (f64, f64, Option<(f64, f64)>);
 pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f64, f64, String) {
     let points = |name: &str| {
         let point = |r: &&FigureRow| match r.x {
-            FigureX::Number(x) if x.is_finite() && r.series == name => Some((x, r.y, interval(r))),
+            FigureX::Number(x) if x.is_finite() && r.series == name => Some((x, r.y, r.interval())),
             _ => None,
         };
         let mut points: Vec<Point> = rows.iter().filter_map(point).collect();

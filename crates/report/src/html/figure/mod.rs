@@ -84,7 +84,7 @@ impl FigurePage {
             left_out: figure.left_out.clone(),
             has_panels: rows.iter().any(|r| !r.panel.is_empty()),
             has_series: rows.iter().any(|r| !r.series.is_empty()),
-            has_interval: rows.iter().any(|r| interval(r).is_some()),
+            has_interval: rows.iter().any(|r| r.interval().is_some()),
             has_n: rows.iter().any(|r| r.n.is_some()),
             has_marks: rows.iter().any(|r| r.marked.is_some()),
             rows: rows.iter().map(row_page).collect(),
@@ -94,7 +94,7 @@ impl FigurePage {
 }
 
 fn row_page(row: &FigureRow) -> RowPage {
-    let interval = interval(row).map(|(low, high)| format!("[{}, {}]", number(low), number(high)));
+    let interval = row.interval().map(|(low, high)| format!("[{}, {}]", number(low), number(high)));
     RowPage {
         panel: row.panel.clone(),
         series: row.series.clone(),
@@ -115,11 +115,6 @@ fn x_words(x: &FigureX) -> String {
         FigureX::Text(text) => text.clone(),
         FigureX::Number(value) => number(*value),
     }
-}
-
-fn interval(row: &FigureRow) -> Option<(f64, f64)> {
-    let (low, high) = (row.low?, row.high?);
-    (low.is_finite() && high.is_finite()).then_some((low, high))
 }
 
 /// Why there is no picture.
