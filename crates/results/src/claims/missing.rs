@@ -18,6 +18,8 @@ struct Cell {
     /// `None` on the raw disk.
     host: Option<String>,
     load: String,
+    /// Whether it is compared with nothing: a row of `apart`, and not of `cell`.
+    is_apart: bool,
     is_counted: bool,
     /// The first line of the error, if it failed.
     failure: Option<String>,
@@ -37,15 +39,16 @@ impl Missing {
         let mut cells = Vec::new();
         for stack in &study.study.stacks {
             for workload in study.study.workloads.iter().filter(|w| study.study.holds(stack, w)) {
+                let is_apart = study.study.is_apart(stack, workload);
                 if counted.contains(&(stack.to_string(), workload.to_string())) {
-                    cells.push(Cell { is_counted: true, ..Cell::new(stack, workload, None) });
+                    cells.push(Cell { is_counted: true, is_apart, ..Cell::new(stack, workload, None) });
                     continue;
                 }
                 let failure: Option<Option<String>> = failures
                     .query_map([study.hash.as_str(), stack, workload], |row| row.get(0))?
                     .next()
                     .transpose()?;
-                cells.push(Cell::new(stack, workload, failure.flatten()));
+                cells.push(Cell { is_apart, ..Cell::new(stack, workload, failure.flatten()) });
             }
         }
         Ok(Self(cells))
@@ -64,9 +67,12 @@ impl Missing {
             return String::new();
         }
         let is = |names: &BTreeSet<&str>, name: &str| names.is_empty() || names.contains(name);
+        let asks_apart = has_word(sql, "apart");
+        let asks_compared = !asks_apart || has_word(sql, "cell");
         let about: Vec<&Cell> = self
             .0
             .iter()
+            .filter(|cell| if cell.is_apart { asks_apart } else { asks_compared })
             .filter(|cell| is(&guests, &cell.guest) && is(&loads, &cell.load))
             .filter(|cell| cell.host.as_deref().is_none_or(|host| is(&hosts, host)))
             .collect();
@@ -99,6 +105,7 @@ impl Cell {
             guest: parts.and_then(|parts| parts.guest_file_system()).map(name).unwrap_or_default(),
             host: parts.and_then(|parts| parts.host_file_system()).map(name),
             load,
+            is_apart: false,
             is_counted: false,
             failure: failure.map(|f| f.lines().next().unwrap_or_default().to_owned()),
         }
@@ -124,6 +131,11 @@ fn named<'a>(sql: &'a str, column: &str) -> BTreeSet<&'a str> {
         }
     }
     names
+}
+
+/// Whether a query names a table, or anything else, by this word.
+fn has_word(sql: &str, word: &str) -> bool {
+    sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
 }
 
 /// The text in quotes at the beginning.
@@ -154,6 +166,24 @@ mod tests {
             "{told}"
         );
         assert_eq!(cell("ext3/kvm/dev:/dev/disk/by-id/x").host, None);
+    }
+
+    #[test]
+    fn a_query_is_about_the_cells_of_the_tables_that_it_names() {
+        let cell = |stack: &str, is_apart| Cell {
+            is_apart,
+            ..Cell::new(&stack.into(), &"fio:seq-read:bs=4k".into(), None)
+        };
+        let missing = Missing(vec![cell("ext3/kvm/raw/jfs/hdd", false), cell("ext3/kvm/raw/xfs/hdd", true)]);
+        let told =
+            |tables: &str| missing.of_query(&format!("SELECT 1 FROM {tables} WHERE load = 'seq-read'"));
+        assert_eq!(told("cell AS c"), "1 cell not run, such as ext3/kvm/raw/jfs/hdd fio:seq-read:bs=4k");
+        assert_eq!(told("layer"), told("cell AS c"), "views are of cells that are compared");
+        assert_eq!(told("apart AS c"), "1 cell not run, such as ext3/kvm/raw/xfs/hdd fio:seq-read:bs=4k");
+        assert_eq!(
+            told("cell JOIN apart"),
+            "2 cells not run, such as ext3/kvm/raw/jfs/hdd fio:seq-read:bs=4k"
+        );
     }
 
     #[test]

@@ -316,9 +316,9 @@ CREATE TABLE call_times (           -- from the calls as both ends recorded them
 /// Where servers of network file systems read and wrote in files, and what TCP sent again. Of earlier runs, only how much in all.
 const VERSION_12: &str = "
 ALTER TABLE frames ADD COLUMN tcp_again_bytes INTEGER; -- of tcp_bytes, sent before; NULL: not known
-CREATE TABLE file_accesses (        -- of calls, at the server
+CREATE TABLE file_accesses (        -- of calls, at the server; of a loop device there, writes to its image
     run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
-    depth INTEGER NOT NULL,         -- of the network file system, as in layers
+    depth INTEGER NOT NULL,         -- of the network file system, or of the loop device, as in layers
     kind TEXT NOT NULL CHECK (kind IN ('read', 'write')),
     accesses INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
