@@ -102,6 +102,12 @@ impl Stack {
         below.filter_map(|(at, layer)| Some((at, layer.link()?))).next()
     }
 
+    /// The nearest loop device below the layer at a position.
+    pub fn loop_device_below(&self, position: usize) -> Option<LayerIndex> {
+        let mut below = self.indexed_layers().skip(position + 1);
+        below.find(|(_, layer)| matches!(layer.definition(), LayerDefinition::Loop)).map(|(at, _)| at)
+    }
+
     /// The layers at which a write goes to another machine, application side first.
     pub fn crossings(&self) -> impl DoubleEndedIterator<Item = (LayerIndex, Crossing)> {
         self.indexed_layers()

@@ -49,10 +49,10 @@ impl FileAccesses {
 }
 
 impl AccessPattern {
-    /// Of writes in their order; `None` without any.
+    /// Of writes to files of one file system, in their order; `None` without any.
     pub fn of_writes(writes: &[OwnWrite]) -> Option<Self> {
         let mut pattern = Pattern::default();
-        writes.iter().for_each(|write| pattern.push(write.file, write.offset, write.bytes));
+        writes.iter().for_each(|write| pattern.push(write.file.inode, write.offset, write.bytes));
         (!writes.is_empty()).then(|| pattern.finish())
     }
 

@@ -15,7 +15,7 @@ use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
 use crate::accesses::{AccessPattern, FileAccesses};
-use crate::decode::calls::{Access, CallEvent, CallReader, ClientCall, OwnWrite, ServerCall};
+use crate::decode::calls::{Access, CallEvent, CallReader, ClientCall, FileNumber, OwnWrite, ServerCall};
 use crate::error::TraceError;
 use crate::rpc::{CallKind, RpcCounts};
 
@@ -37,7 +37,7 @@ pub struct TracedCalls {
     pub server: Vec<ServerCall>,
     /// What they did with contents of files, in the order in which that began.
     pub accesses: Vec<Access>,
-    /// What the server's kernel wrote to files for itself, in its order.
+    /// What the server wrote to files of XFS otherwise than for NFS, in its order.
     pub own_writes: Vec<OwnWrite>,
     /// How often the client sent a call another time.
     pub retransmissions: u64,
@@ -75,6 +75,12 @@ impl TracedCalls {
         let mounts: std::collections::HashSet<u32> =
             self.client.iter().filter(|call| of_mount(call)).map(|call| call.client).collect();
         self.client.retain(|call| mounts.contains(&call.client));
+    }
+
+    /// Leaves out what the server wrote to other files than this one, the image of its loop device: whoever else writes there is no part of
+    /// the stack. Everything, if it has none.
+    pub fn keep_own_writes_of(&mut self, image: Option<FileNumber>) {
+        self.own_writes.retain(|write| Some(write.file) == image);
     }
 
     /// How many calls of each procedure an end has, to be held against what its kernel counted.
@@ -153,7 +159,7 @@ pub struct JoinedCalls<'a> {
     pub outside: u64,
     /// What the server did with contents of files, of all its calls.
     pub accesses: &'a [Access],
-    /// What its kernel wrote to files for itself.
+    /// What it wrote to the image of its loop device.
     pub own_writes: &'a [OwnWrite],
     /// How often the client sent a call another time.
     pub retransmissions: u64,
@@ -209,7 +215,8 @@ pub struct CallMetrics {
     /// Where the server read and wrote in files; of runs of earlier versions it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accesses: Option<FileAccesses>,
-    /// What the server's kernel wrote to files of XFS for itself, as a loop device does to its image; `None` if nothing was recorded of it.
+    /// What the server's loop device wrote to its image on XFS; `None` without one, and if nothing was recorded of it. In runs of earlier
+    /// versions, whatever the server wrote to XFS otherwise than for NFS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_writes: Option<AccessPattern>,
     /// How often the client sent a call another time.

@@ -195,3 +195,27 @@ fn frames_that_carry_hardly_any_contents_are_no_multiple_of_them() {
     assert_eq!(ratio(5_000_000, 500_000), Some(10.0));
     assert_eq!([ratio(5_000_000, 499_999), ratio(599_000, 1000)], [None, None]);
 }
+
+#[test]
+fn writes_of_a_loop_device_are_shown_where_the_server_has_one() {
+    let own = AccessPattern {
+        accesses: 4,
+        bytes: 4 * 4096,
+        files: 1,
+        sizes: [(4096, 4)].into(),
+        ..AccessPattern::default()
+    };
+    let kinds = |stack: &str| {
+        let mut records = runs(0, 1, 1);
+        records[0].stack = stack.into();
+        let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
+        let calls = CallMetrics { own_writes: Some(own.clone()), ..CallMetrics::default() };
+        measured.networks.push(NetworkRecord { calls: Some(Box::new(calls)), ..network() });
+        let stored = stored(records);
+        let view = RunView::of(&borrowed(&stored)).unwrap();
+        view.networks[0].accesses.iter().map(|row| row.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("nfs:vers=3/link/ext2/loop/raw/xfs/hdd"), ["writes of its loop device"]);
+    // Runs of an earlier version have whatever was written to XFS.
+    assert_eq!(kinds("nfs:vers=3/link/xfs/hdd"), [""; 0]);
+}

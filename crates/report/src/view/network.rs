@@ -2,6 +2,7 @@
 
 use nestor_link::Sent;
 use nestor_results::{Measured, NetworkRecord};
+use nestor_stack::Stack;
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_text::units;
 use nestor_trace::{AccessPattern, CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
@@ -98,9 +99,14 @@ pub struct AccessRow {
 }
 
 impl AccessRow {
-    fn all_of(calls: &CallMetrics) -> Vec<Self> {
+    /// Also those of a loop device, if the server has one: an earlier version recorded every write there that was not for NFS.
+    fn all_of(calls: &CallMetrics, has_loop_device: bool) -> Vec<Self> {
         let both = calls.accesses.iter().flat_map(|all| [("reads", &all.reads), ("writes", &all.writes)]);
-        let own = calls.own_writes.iter().map(|writes| ("writes of its loop device", writes));
+        let own = calls
+            .own_writes
+            .iter()
+            .filter(|_| has_loop_device)
+            .map(|writes| ("writes of its loop device", writes));
         both.chain(own).filter_map(|(kind, pattern)| Self::of(kind, pattern)).collect()
     }
 
@@ -152,12 +158,16 @@ impl CallTimesRow {
 
 impl NetworkView {
     /// Of all networks of a run.
-    pub fn all_of(measured: &Measured) -> Vec<Self> {
+    pub fn all_of(stack: Option<&Stack>, measured: &Measured) -> Vec<Self> {
         let operations: u64 = measured.load.operations.values().map(|class| class.operations).sum();
-        measured.networks.iter().map(|network| Self::of(network, operations)).collect()
+        let of = |network: &NetworkRecord| {
+            let loop_device = stack.and_then(|stack| stack.loop_device_below(network.position));
+            Self::of(network, loop_device.is_some(), operations)
+        };
+        measured.networks.iter().map(of).collect()
     }
 
-    fn of(network: &NetworkRecord, operations: u64) -> Self {
+    fn of(network: &NetworkRecord, has_loop_device: bool, operations: u64) -> Self {
         let per_operation = |calls: u64| (operations > 0).then(|| calls as f64 / operations as f64);
         let mut procedures: Vec<ProcedureRow> = network
             .client
@@ -180,7 +190,11 @@ impl NetworkView {
             calls,
             calls_per_operation: per_operation(calls).filter(|_| calls > 0),
             times: network.calls.as_deref().map(CallTimesRow::all_of).unwrap_or_default(),
-            accesses: network.calls.as_deref().map(AccessRow::all_of).unwrap_or_default(),
+            accesses: network
+                .calls
+                .as_deref()
+                .map(|calls| AccessRow::all_of(calls, has_loop_device))
+                .unwrap_or_default(),
             dropped_events: network.calls.as_ref().map_or(0, |calls| calls.dropped_events),
             to_server: network.to_server.clone(),
             to_client: network.to_client.clone(),

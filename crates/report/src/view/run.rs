@@ -88,7 +88,9 @@ impl RunView {
             honesty: honesty(runs),
             steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
-            networks: measured.map(NetworkView::all_of).unwrap_or_default(),
+            networks: measured
+                .map(|measured| NetworkView::all_of(summary.stack.value(), measured))
+                .unwrap_or_default(),
             links: measured.map(LinkView::all_of).unwrap_or_default(),
             path: measured
                 .zip(shown.record.environment.modelled_processor())

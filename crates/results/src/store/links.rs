@@ -1,6 +1,6 @@
 //! What went over networks, in the tables that queries read.
 
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::Stack;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{AccessPattern, CallMetrics, FrameMetrics, LinkMetrics};
 use rusqlite::types::Value;
@@ -41,9 +41,9 @@ pub(super) fn insert_networks(
                 let both = [("read", &accesses.reads), ("write", &accesses.writes)];
                 insert_accesses(connection, run, depth, both, calls.dropped_events)?;
             }
-            let loop_device = stack.and_then(|stack| loop_below(stack, network.position));
-            if let (Some(writes), Some(position)) = (&calls.own_writes, loop_device) {
-                let depth = position as i64 + 1;
+            let loop_device = stack.and_then(|stack| stack.loop_device_below(network.position));
+            if let (Some(writes), Some(layer)) = (&calls.own_writes, loop_device) {
+                let depth = layer.position() as i64 + 1;
                 insert_accesses(connection, run, depth, [("write", writes)], calls.dropped_events)?;
             }
         }
@@ -73,13 +73,6 @@ fn insert_call_times(
         insert_row(connection, "call_times", values)?;
     }
     Ok(())
-}
-
-/// The loop device in the server of a network file system at this position, from 0.
-fn loop_below(stack: &Stack, position: usize) -> Option<usize> {
-    let is_loop = |layer: &Layer| matches!(layer.definition(), LayerDefinition::Loop);
-    let mut below = stack.layers().iter().enumerate().skip(position);
-    below.find(|(_, layer)| is_loop(layer)).map(|(at, _)| at)
 }
 
 /// Where files were read and written in.

@@ -3,6 +3,7 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::Device;
 use crate::file_extents::FileExtents;
 use crate::request::{Operation, Request};
 
@@ -19,13 +20,34 @@ fn write(xid: u32, bytes: u32) -> Access {
     Access { xid, kind: CallKind::Write, file: 9, offset: 0, bytes, began_ns: 0 }
 }
 
+fn own_write(minor: u32, inode: u64) -> OwnWrite {
+    let file = FileNumber { device: Device { major: 254, minor }, inode };
+    OwnWrite { file, offset: 0, bytes: 4096 }
+}
+
+#[test]
+fn only_writes_to_the_image_are_those_of_the_loop_device() {
+    let all = [own_write(0, 131), own_write(16, 131), own_write(0, 132), own_write(0, 131)];
+    let kept = |image| {
+        let mut traced = TracedCalls { own_writes: all.to_vec(), ..TracedCalls::default() };
+        traced.keep_own_writes_of(image);
+        traced.own_writes
+    };
+    assert_eq!(
+        kept(Some(all[0].file)),
+        [all[0], all[3]],
+        "not another file there, nor that number elsewhere"
+    );
+    assert_eq!(kept(None), []);
+}
+
 #[test]
 fn a_call_s_time_is_its_queue_the_wire_the_server_and_what_comes_after() {
     let here = TracedCalls { client: vec![client(1, "WRITE", [10, 700, 730])], ..TracedCalls::default() };
     let there = TracedCalls {
         server: vec![server(1, "WRITE", 300)],
         accesses: vec![write(1, 4096)],
-        own_writes: vec![OwnWrite { file: 131, offset: 0, bytes: 4096 }; 2],
+        own_writes: vec![own_write(0, 131); 2],
         ..TracedCalls::default()
     };
     let joined = join(&here, &there);

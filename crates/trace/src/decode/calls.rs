@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use super::lines::Lines;
 use super::tracefs::{context, lost, overwritten};
 use crate::error::TraceError;
+use crate::event::Device;
 use crate::rpc::CallKind;
 
 /// Nanoseconds in a microsecond, in which the kernel says how long the parts of a call took.
@@ -37,19 +38,28 @@ pub enum CallEvent {
     Server(ServerCall),
     /// A server begins to read or write a file.
     Access(Access),
-    /// A server's kernel writes to a file for itself, as a loop device does to its image.
+    /// A server writes to a file of XFS otherwise than for NFS, as a loop device does to its image.
     OwnWrite(OwnWrite),
 }
 
 /// A write that no call asks for as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnWrite {
-    /// Which file: its number in its file system.
-    pub file: u64,
+    /// Which file.
+    pub file: FileNumber,
     /// Where in it.
     pub offset: u64,
     /// How much.
     pub bytes: u64,
+}
+
+/// What tells a file from all others of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileNumber {
+    /// The device that its file system is on.
+    pub device: Device,
+    /// Its number there.
+    pub inode: u64,
 }
 
 /// A call as the client has seen it.
@@ -252,7 +262,9 @@ fn own_write(fields: &str) -> Option<OwnWrite> {
         let number = fields.split_whitespace().skip_while(|word| *word != name).nth(1)?;
         u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
     };
-    Some(OwnWrite { file: after("ino")?, offset: after("pos")?, bytes: after("bytecount")? })
+    let device = fields.split_whitespace().skip_while(|word| *word != "dev").nth(1)?;
+    let file = FileNumber { device: Device::parse(device, ':')?, inode: after("ino")? };
+    Some(OwnWrite { file, offset: after("pos")?, bytes: after("bytecount")? })
 }
 
 /// What follows a name among the words of an event.
@@ -315,8 +327,8 @@ mod tests {
                 "kworker/u2:3",
                 0,
                 format!(
-                    "xfs_file_buffered_write: dev 254:0 ino 0x{:x} disize 0x80000000 pos 0x{:x} bytecount 0x{:x}",
-                    w.file, w.offset, w.bytes
+                    "xfs_file_buffered_write: dev {}:{} ino 0x{:x} disize 0x80000000 pos 0x{:x} bytecount 0x{:x}",
+                    w.file.device.major, w.file.device.minor, w.file.inode, w.offset, w.bytes
                 ),
             ),
             CallEvent::Access(a) => {
@@ -362,8 +374,12 @@ mod tests {
             },
         );
         let again = any::<u32>().prop_map(|xid| CallEvent::Retransmission { xid });
-        let own = (any::<u64>(), any::<u64>(), any::<u64>())
-            .prop_map(|(file, offset, bytes)| CallEvent::OwnWrite(OwnWrite { file, offset, bytes }));
+        let own = (any::<(u32, u32)>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            |((major, minor), inode, offset, bytes)| {
+                let file = FileNumber { device: Device { major, minor }, inode };
+                CallEvent::OwnWrite(OwnWrite { file, offset, bytes })
+            },
+        );
         prop_oneof![client, server, access, again, own]
     }
 
