@@ -38,8 +38,8 @@ const CLIENT_EVENTS: [(&str, &str); 2] = [("sunrpc", "rpc_stats_latency"), ("sun
 const SERVER_EVENTS: [(&str, &str); 3] =
     [("sunrpc", "svc_stats_latency"), ("nfsd", "nfsd_read_start"), ("nfsd", "nfsd_write_start")];
 
-/// What the server's kernel itself writes to files of XFS, as a loop device does to its image: what NFS writes is known from its own events.
-/// A machine without XFS does not have these.
+/// What is written to files of XFS otherwise than by NFS, which has events of its own: a loop device's writes to its image are among them, and
+/// who knows the image picks them out. A machine without XFS does not have these.
 const WRITES_OF_THE_KERNEL: [(&str, &str); 2] =
     [("xfs", "xfs_file_buffered_write"), ("xfs", "xfs_file_direct_write")];
 

@@ -11,6 +11,8 @@ use nestor_machine::Command;
 use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
 use nestor_trace::calls::{differences, join};
+use nestor_trace::decode::calls::FileNumber;
+use nestor_trace::event::Device;
 use nestor_trace::recording::SUMMARY_FILE;
 use nestor_trace::rpc::{RpcCounts, RpcError, RpcVersion};
 use nestor_trace::{
@@ -164,7 +166,13 @@ fn joined(
     version: RpcVersion,
     [client, server]: [&RecordedCalls; 2],
 ) -> Result<Joined, NotJoined> {
-    let (here, there) = (client.traced()?, server.traced()?);
+    let (here, mut there) = (client.traced()?, server.traced()?);
+    let mut said = Vec::new();
+    let image = loop_image(built, mounted.layer).unwrap_or_else(|reason| {
+        said.push(format!("what a loop device writes to its image is not known: {reason}"));
+        None
+    });
+    there.keep_own_writes_of(image);
     let mount_point = Path::new(&mounted.mount_point);
     let counted = [
         client.counted(|text| RpcCounts::of_client(text, mount_point))?,
@@ -175,7 +183,6 @@ fn joined(
     let dropped = lost(client, &here) + lost(server, &there);
     let joined = join(&here, &there);
     let metrics = CallMetrics::of(&joined, dropped);
-    let mut said = Vec::new();
     for (end, name, traced, counted) in
         [(CallEnd::Client, "client", &here, &counted[0]), (CallEnd::Server, "server", &there, &counted[1])]
     {
@@ -211,6 +218,26 @@ fn joined(
         None => Vec::new(),
     };
     Ok(Joined { metrics, requests, said })
+}
+
+/// The file of the loop device below a layer, as its machine knows it; `None` without one, or where the file is on no local file system.
+fn loop_image(built: &BuiltStack, layer: LayerIndex) -> Result<Option<FileNumber>, String> {
+    let Some(device) = built.stack.loop_device_below(layer.position()) else { return Ok(None) };
+    let Some(image) = built.image(device.below()) else { return Ok(None) };
+    let Some((file_system, path)) = built.local_place_of(image) else { return Ok(None) };
+    let machine = &built.machines[file_system.machine].machine;
+    let text = machine
+        .run_ok(Command::new(["stat", "--format=%d %i", "--", &path]).timeout_s(10))
+        .map_err(|e| e.to_string())?;
+    file_number(&text).map(Some).ok_or_else(|| format!("stat says `{}` of {path}", text.trim()))
+}
+
+/// `64768 131`: the number of the device as programs have it, and of the file.
+fn file_number(text: &str) -> Option<FileNumber> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let (device, inode) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let device = Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) };
+    Some(FileNumber { device, inode })
 }
 
 /// Whether what lies on a file system is an image, so that its calls are requests of the machine that has the image as a disk.
@@ -272,6 +299,15 @@ fn unjoined(metrics: &CallMetrics) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_device_and_its_number() {
+        // 254:16, as stat has it; minors from 256 on lie above the majors.
+        let file = |major, minor, inode| Some(FileNumber { device: Device { major, minor }, inode });
+        assert_eq!(file_number("65040 131\n"), file(254, 16, 131));
+        assert_eq!(file_number("1113603 7"), file(254, 0x103, 7));
+        assert_eq!(file_number("none"), None);
+    }
 
     #[test]
     fn what_is_at_one_end_only_is_remarked_on() {
