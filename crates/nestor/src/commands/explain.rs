@@ -73,10 +73,13 @@ pub fn explanation(store: &Store, run: i64, against: Option<i64>) -> Result<Expl
     Ok(explain(&here, before.as_ref()))
 }
 
-/// A run of the baseline that the run's study names for its stack.
+/// A run of the baseline that the run's study names for its stack; none for a cell that it compares with nothing.
 fn baseline_of(store: &Store, run: &StoredRun) -> Result<Option<StoredRun>> {
     let Some(hash) = &run.record.study_hash else { return Ok(None) };
     let Some(study) = store.study(hash)? else { return Ok(None) };
+    if study.study.is_apart(&run.record.stack, &run.record.workload) {
+        return Ok(None);
+    }
     let Some(stack) = study.study.baselines.get(&run.record.stack).filter(|b| **b != run.record.stack) else {
         return Ok(None);
     };

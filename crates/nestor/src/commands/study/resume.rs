@@ -68,12 +68,18 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     );
 }
 
-/// The study under the name that it was begun with: an earlier version did not have what is recorded in it.
+/// The study under the name that it was begun with: earlier versions had in it what each part records, or nothing of that.
 pub fn as_named(store: &Store, study: Study, ground: &str) -> Result<Study> {
-    let earlier = Study { recording: Vec::new(), ..study.clone() };
-    let is_earlier =
-        store.study(&study.hash(ground))?.is_none() && began_recording_the_same(store, &earlier, ground)?;
-    Ok(if is_earlier { earlier } else { study })
+    if store.study(&study.hash(ground))?.is_some() {
+        return Ok(study);
+    }
+    for recording in [study.recording_of_parts(), Vec::new()] {
+        let earlier = Study { recording, ..study.clone() };
+        if began_recording_the_same(store, &earlier, ground)? {
+            return Ok(earlier);
+        }
+    }
+    Ok(study)
 }
 
 /// Whether a study of this name was begun, and recorded what this one records.
