@@ -15,7 +15,7 @@ use nestor_trace::decode::qemu::{LogReader, Signatures, SimpletraceReader};
 use nestor_trace::decode::tracefs::TextReader;
 use nestor_trace::decode::vscsi::read_histograms;
 use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
-use nestor_trace::{CallMetrics, CallRequests, RequestReader, TracedCalls};
+use nestor_trace::{CallMetrics, CallRequests, FileExtents, RequestReader, TracedCalls};
 use nestor_workload::{Profile, Workload};
 
 use crate::{answers, images, joins};
@@ -161,7 +161,11 @@ fn calls(data: &[u8]) {
     };
     let joined = join(&client, &server);
     drop(CallMetrics::of(&joined, server.lost_events));
-    drop(CallRequests::of_main_file(&joined));
+    drop(CallRequests::on_main_file(&joined));
+    // A file as the layout of a damaged file system may have it.
+    let extents = FileExtents::new(vec![(0, u64::MAX, 4096), (512, 0, u64::MAX), (u64::MAX, 7, 9)]);
+    let files = joined.accesses.iter().map(|access| (access.file, extents.clone())).collect();
+    drop(CallRequests::on_device(&joined, &files));
 }
 
 fn stack(text: &str) {
