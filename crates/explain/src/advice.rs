@@ -86,8 +86,8 @@ impl Proposal {
         match self.change {
             Change::OutsideTheStack => true,
             Change::To { of, option, value } => any(of, &|layer| layer.can_be(option, value)),
-            Change::More { of, option } => any(of, &|layer| layer.has_room(option, largest)),
-            Change::Less { of, option } => any(of, &|layer| layer.has_room(option, smallest)),
+            Change::More { of, option } => any(of, &|layer| layer.has_room(option, |[_, most]| most)),
+            Change::Less { of, option } => any(of, &|layer| layer.has_room(option, |[least, _]| least)),
             Change::Where(holds) => stack.is_some_and(holds),
             Change::OfLoad(holds) => e.workload.value().is_some_and(holds),
         }
@@ -105,10 +105,10 @@ impl Candidate<'_> {
         other.is_some_and(|other| self.stack.with_layer(self.at, other).is_ok())
     }
 
-    /// Whether it has an amount that is not at its end yet.
-    fn has_room(&self, option: &str, end: fn(OptionKind) -> Option<String>) -> bool {
+    /// Whether it has an amount that is not at this end of its range yet.
+    fn has_room(&self, option: &str, end: fn([String; 2]) -> String) -> bool {
         let spec = self.layer().spec.options.iter().find(|spec| spec.name == option);
-        spec.and_then(|spec| end(spec.kind)).is_some_and(|end| self.can_be(option, &end))
+        spec.and_then(|spec| range(spec.kind)).is_some_and(|range| self.can_be(option, &end(range)))
     }
 }
 
@@ -124,22 +124,13 @@ impl Case<'_> {
     }
 }
 
-fn largest(kind: OptionKind) -> Option<String> {
+/// The least and the most that an amount can be.
+fn range(kind: OptionKind) -> Option<[String; 2]> {
     Some(match kind {
-        OptionKind::Size { max, .. } => max.to_string(),
-        OptionKind::Number { max, .. } => max.to_string(),
-        OptionKind::BitRate { max, .. } => max.to_string(),
-        OptionKind::TimeSpan { max, .. } => max.to_string(),
-        _ => return None,
-    })
-}
-
-fn smallest(kind: OptionKind) -> Option<String> {
-    Some(match kind {
-        OptionKind::Size { min, .. } => min.to_string(),
-        OptionKind::Number { min, .. } => min.to_string(),
-        OptionKind::BitRate { min, .. } => min.to_string(),
-        OptionKind::TimeSpan { min, .. } => min.to_string(),
+        OptionKind::Size { min, max, .. } => [min.to_string(), max.to_string()],
+        OptionKind::Number { min, max, .. } => [min.to_string(), max.to_string()],
+        OptionKind::BitRate { min, max, .. } => [min.to_string(), max.to_string()],
+        OptionKind::TimeSpan { min, max, .. } => [min.to_string(), max.to_string()],
         _ => return None,
     })
 }
