@@ -234,27 +234,8 @@ impl BlameBuilder {
 
 #[cfg(test)]
 mod tests {
-    use nestor_trace::event::Flags;
-
     use super::*;
-
-    fn request(operation: Operation, offset: u64, bytes: u64, times: [u64; 3]) -> Request {
-        let [queued_ns, issued_ns, completed_ns] = times;
-        let class = Class::Unknown;
-        Request {
-            id: 0,
-            operation,
-            flags: Flags::default(),
-            class,
-            offset,
-            bytes,
-            queued_ns,
-            issued_ns,
-            completed_ns,
-            bios: 1,
-            pid: 0,
-        }
-    }
+    use crate::played::request;
 
     fn cause(text: &str) -> Cause {
         Cause::try_from(text.to_owned()).unwrap()

@@ -15,6 +15,8 @@ mod join;
 mod kind;
 mod order;
 mod outside;
+#[cfg(test)]
+mod played;
 mod recording;
 mod space;
 pub mod stamps;

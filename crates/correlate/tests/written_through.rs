@@ -15,7 +15,7 @@ use nestor_statistics::SeededOrder;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request};
 use proptest::prelude::*;
-use support::header;
+use support::{header, request};
 
 const PAGE: u64 = 4096;
 /// Pages of the virtual disk: few, so that many are written over.
@@ -376,18 +376,9 @@ fn what_belongs_to_nobody_is_joined_with_nobody_and_it_is_said_why() {
 
 #[test]
 fn a_write_that_nothing_can_have_kept_is_joined_by_place_and_order_all_the_same() {
-    let write = |id, offset, times: (u64, u64)| Request {
+    let write = |id, offset, (from, to): (u64, u64)| Request {
         id,
-        operation: Operation::Write,
-        flags: Flags::default(),
-        class: Class::Unknown,
-        offset,
-        bytes: PAGE,
-        queued_ns: times.0,
-        issued_ns: times.0,
-        completed_ns: times.1,
-        bios: 1,
-        pid: 0,
+        ..request(Operation::Write, offset, PAGE, [from, from, to])
     };
     // The first is written in time, the second after its answer, and the third never. Two below are somebody else's.
     let ms = |at: u64| at * 1_000_000;
@@ -420,18 +411,9 @@ fn a_write_that_nothing_can_have_kept_is_joined_by_place_and_order_all_the_same(
 
 #[test]
 fn a_client_of_nfs_answers_a_flush_itself_where_it_has_nothing_to_commit() {
-    let request = |id, operation, bytes, (from, to)| Request {
+    let request = |id, operation, bytes, (from, to): (u64, u64)| Request {
         id,
-        operation,
-        flags: Flags::default(),
-        class: Class::Unknown,
-        offset: 0,
-        bytes,
-        queued_ns: from,
-        issued_ns: from,
-        completed_ns: to,
-        bios: 1,
-        pid: 0,
+        ..request(operation, 0, bytes, [from, from, to])
     };
     let ms = |from: u64, to: u64| (from * 1_000_000, to * 1_000_000);
     let above = vec![
@@ -466,18 +448,10 @@ fn a_client_of_nfs_answers_a_flush_itself_where_it_has_nothing_to_commit() {
 
 #[test]
 fn data_of_an_image_that_lies_nowhere_in_the_disk_is_of_the_format_s_tables() {
-    let request = |id, operation, class, page: u64, (from, to)| Request {
+    let request = |id, operation, class, page: u64, (from, to): (u64, u64)| Request {
         id,
-        operation,
-        flags: Flags::default(),
         class,
-        offset: page * PAGE,
-        bytes: PAGE,
-        queued_ns: from,
-        issued_ns: from,
-        completed_ns: to,
-        bios: 1,
-        pid: 0,
+        ..request(operation, page * PAGE, PAGE, [from, from, to])
     };
     let above = vec![request(0, Operation::Write, Class::FileData, 0, (1_000_000, 9_000_000))];
     let below = vec![

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::input::CacheBetween;
-use crate::{ExtentMap, MappedExtent};
+use crate::{ExtentMap, MappedExtent, played};
 
 const BLOCK: u64 = 4096;
 /// Where the image begins on the server's disk.
@@ -48,19 +48,8 @@ fn map() -> SpaceMap {
 }
 
 fn request(id: u64, class: Class, block: u64, blocks: u64, at: u64) -> Request {
-    Request {
-        id,
-        operation: Operation::Write,
-        flags: Flags::default(),
-        class,
-        offset: block * BLOCK,
-        bytes: blocks * BLOCK,
-        queued_ns: at,
-        issued_ns: at,
-        completed_ns: at + 10_000,
-        bios: 1,
-        pid: 0,
-    }
+    let times = [at, at, at + 10_000];
+    Request { id, class, ..played::request(Operation::Write, block * BLOCK, blocks * BLOCK, times) }
 }
 
 fn level(layer: &str, machine: MachineLabel, requests: Vec<Request>) -> LevelInput<'static> {

@@ -209,35 +209,20 @@ fn belongs(request: &Request, operation: &StampedOperation, read: bool, slack_ns
 
 #[cfg(test)]
 mod tests {
-    use nestor_layout::Class;
-    use nestor_trace::event::Flags;
-
     use super::*;
+    use crate::played::request;
 
     const BYTES: u64 = 4096;
 
-    fn request(id: u64, operation: Operation, offset: u64, bytes: u64) -> Request {
-        let (flags, class) = (Flags::default(), Class::Unknown);
-        let [queued_ns, issued_ns, completed_ns] = [id * 100, id * 100, id * 100 + 50];
-        Request {
-            id,
-            operation,
-            flags,
-            class,
-            offset,
-            bytes,
-            queued_ns,
-            issued_ns,
-            completed_ns,
-            bios: 1,
-            pid: 0,
-        }
+    /// By its number, one after the other.
+    fn numbered(id: u64, operation: Operation, offset: u64, bytes: u64) -> Request {
+        Request { id, ..request(operation, offset, bytes, [id * 100, id * 100, id * 100 + 50]) }
     }
 
     /// Two writes of neighbouring blocks, of which the second writes both, and reads for that. `first` is what the first one's block is joined
     /// with.
     fn agreement(first: u64) -> Agreement {
-        let top = [0, 1].map(|id| request(id, Operation::Write, id * BYTES, BYTES));
+        let top = [0, 1].map(|id| numbered(id, Operation::Write, id * BYTES, BYTES));
         let operation = |r: &Request| StampedOperation {
             stamp: r.id + 1,
             operation: r.operation,
@@ -251,9 +236,9 @@ mod tests {
             let (level, request) = (LevelIndex::at(1), &request);
             check.observe(&Joined { level, request, origin, parents, writers: &[] });
         };
-        join(request(0, Operation::Write, 0, BYTES), Origin::Parent, &[first]);
-        join(request(1, Operation::Read, 0, BYTES), Origin::ReadModifyWrite, &[1]);
-        join(request(2, Operation::Write, 0, 2 * BYTES), Origin::Parent, &[1]);
+        join(numbered(0, Operation::Write, 0, BYTES), Origin::Parent, &[first]);
+        join(numbered(1, Operation::Read, 0, BYTES), Origin::ReadModifyWrite, &[1]);
+        join(numbered(2, Operation::Write, 0, 2 * BYTES), Origin::Parent, &[1]);
         let run = |sequence, sector, stamp, read| StampRun { sequence, sector, sectors: 8, stamp, read };
         let runs = [run(0, 0, 1, false), run(1, 0, 1, true), run(2, 0, 1, false), run(2, 8, 2, false)];
         check.agreement(&top, 0..3, runs, &top.each_ref().map(operation), 0)

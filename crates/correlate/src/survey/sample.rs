@@ -113,24 +113,11 @@ impl Sample {
 
 #[cfg(test)]
 mod tests {
-    use nestor_layout::Class;
-
     use super::*;
+    use crate::played;
 
     fn request(offset: u64, at_ns: u64) -> Request {
-        Request {
-            id: 0,
-            operation: Operation::Read,
-            flags: Flags::default(),
-            class: Class::Unknown,
-            offset,
-            bytes: 4096,
-            queued_ns: at_ns,
-            issued_ns: at_ns,
-            completed_ns: at_ns + 1,
-            bios: 1,
-            pid: 0,
-        }
+        played::request(Operation::Read, offset, 4096, [at_ns, at_ns, at_ns + 1])
     }
 
     #[test]

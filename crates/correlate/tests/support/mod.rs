@@ -439,7 +439,8 @@ fn clock(time: u64, (offset, ppm): (i64, f64)) -> u64 {
     (time as i64 + 20_000_000_000_000 + offset + (since as f64 * ppm * 1e-6) as i64) as u64
 }
 
-fn request(operation: Operation, offset: u64, bytes: u64, times: [u64; 3]) -> Request {
+/// A request without a number, a class or flags. `times` are when it was queued, issued and completed.
+pub fn request(operation: Operation, offset: u64, bytes: u64, times: [u64; 3]) -> Request {
     let [queued_ns, issued_ns, completed_ns] = times;
     Request {
         id: 0,
