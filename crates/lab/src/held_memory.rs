@@ -1,4 +1,4 @@
-//! Memory of a guest that is taken up, so that what is left stands to the data as in a larger machine.
+//! Memory of a machine that is taken up, so that what is left stands to the data as in a larger machine.
 
 use nestor_machine::Command;
 use nestor_stack::{Bytes, Layer, MachineIndex};
@@ -9,7 +9,7 @@ use crate::BuildError;
 use crate::built::UndoStep;
 use crate::progressing::Progressing;
 
-/// Takes up memory of a guest until so much is available to programs and the page cache (`MemAvailable`, proc(5)).
+/// Takes up memory of a machine until so much is available to programs and the page cache (`MemAvailable`, proc(5)).
 ///
 /// The memory is that of a file in a tmpfs: without swap, the kernel cannot take it back.
 pub(crate) fn hold_memory(
@@ -28,7 +28,7 @@ pub(crate) fn hold_memory(
     let held = has.checked_sub(available.get()).ok_or_else(|| BuildError::NoRoom {
         layer: layer.label(),
         message: format!(
-            "the guest has {} available once it has booted, not {}; use a larger memory",
+            "the machine has {} available once it has booted, not {}; use a larger memory",
             units::bytes(has),
             units::bytes(available.get())
         ),

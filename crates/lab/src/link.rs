@@ -8,6 +8,7 @@ use nestor_stack::{LayerIndex, MachineIndex, Relation};
 use serde::Deserialize;
 
 use crate::built::UndoStep;
+use crate::held_memory::hold_memory;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::root_machine::RootMachine;
 use crate::served_link::ServedLink;
@@ -42,6 +43,9 @@ impl Lab {
         self.root_beside(progressing, RootMachine { index: client, relation })?;
         let label = stack.machines()[client].label;
         let on = progressing.machines.push(relation, self.standing(client)?.built(label));
+        if let Some(available) = options.available {
+            hold_memory(progressing, on, layer, available)?;
+        }
         let remote = self.connect(progressing, (index, &options), [server, on]).map_err(failed)?;
         Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
     }

@@ -88,7 +88,8 @@ const SCALE_KEYS: [&str; 11] = [
     "also",
 ];
 
-const ALSO_KEYS: [&str; 6] = ["stacks", "workloads", "replications", "trace", "trace_cost", "apart"];
+const ALSO_KEYS: [&str; 7] =
+    ["stacks", "workloads", "baseline", "replications", "trace", "trace_cost", "apart"];
 const STOP_KEYS: [&str; 3] = ["looks", "half_width_percent", "threshold_percent"];
 
 /// The most blocks a study may ask for.

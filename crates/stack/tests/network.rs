@@ -133,6 +133,12 @@ snapshots! {
                ^^^^^^^^^^^^^ each of 4 connections needs a processor of the machine, and it has 2
       use cpus=4 for link, or connections=2
 "#;
+    more_available_than_there_is: "nfs/link:memory=256M:available=256M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs/link:memory=256M:available=256M/xfs/hdd
+                           ^^^^^^^^^^^^^^ a machine with 256M cannot have as much available
+      use a larger memory, or a smaller available
+"#;
     more_connections_than_processors_of_a_guest: "ext4/nbd:connections=2/kvm/link:cpus=2/hdd" => @r#"
     a stack has layers or options that exclude each other
       ext4/nbd:connections=2/kvm/link:cpus=2/hdd
@@ -203,7 +209,7 @@ fn layers_of_networks_have_typed_options() {
     let cable = link.link().unwrap();
     assert_eq!((cable.rate, cable.delay), (BitRate(1_000_000_000), TimeSpan(2_000_000)));
     assert_eq!((cable.mtu, cable.queue, cable.loss), (9000, Bytes::kib(256), Percentage(10_000)));
-    assert_eq!((cable.memory, cable.cpus), (Bytes::gib(1), 1));
+    assert_eq!((cable.memory, cable.available, cable.cpus), (Bytes::gib(1), None, 1));
     assert!(nfs.link().is_none() && link.network_file_system().is_none() && link.partition().is_none());
     for version in ["3", "4.0", "4.1", "4.2"] {
         let stack = Stack::parse(&format!("nfs:vers={version}/link/xfs/hdd")).unwrap();

@@ -12,6 +12,11 @@ use crate::{Study, WrittenStack, written_stacks};
 
 impl<'a> Reader<'a> {
     pub(super) fn set_baselines(&self, study: &mut Study) -> Result<(), Complaint> {
+        self.set_baselines_of_all(study)?;
+        self.set_baselines_of_parts(study)
+    }
+
+    fn set_baselines_of_all(&self, study: &mut Study) -> Result<(), Complaint> {
         match (self.value("baseline"), self.value("baselines")) {
             (Some(_), Some(rule)) => Err(self
                 .source
@@ -29,6 +34,17 @@ impl<'a> Reader<'a> {
     }
 
     fn one_baseline(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
+        let baseline = self.baseline_among(value, &study.stacks)?;
+        study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+        Ok(())
+    }
+
+    /// The one baseline that is written, which has to be among these stacks.
+    fn baseline_among(
+        &self,
+        value: &'a Value<'a>,
+        stacks: &[WrittenStack],
+    ) -> Result<WrittenStack, Complaint> {
         let written = self.text(value)?;
         let found = self.understood(value, written_stacks(written))?;
         let [baseline] = found.as_slice() else {
@@ -38,15 +54,39 @@ impl<'a> Reader<'a> {
                 .complain(value.span(), message)
                 .help("baselines = \"raw-disk\" gives each stack its own"));
         };
-        if !study.stacks.contains(baseline) {
-            let names: Vec<&str> = study.stacks.iter().map(WrittenStack::as_str).collect();
+        if !stacks.contains(baseline) {
+            let names: Vec<&str> = stacks.iter().map(WrittenStack::as_str).collect();
             let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
             let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
             return Err(
                 complaint.help(format!("add {baseline} to `stacks`, or use one of them, for example {near}"))
             );
         }
-        study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+        Ok(baseline.clone())
+    }
+
+    /// Baselines that parts have for themselves. Their stacks are in no other part, because each stack has one baseline.
+    fn set_baselines_of_parts(&self, study: &mut Study) -> Result<(), Complaint> {
+        let tables = self.value("also").and_then(|value| value.get_ref().as_array()).into_iter().flatten();
+        // The first part is the study's own.
+        for (at, table) in (1..).zip(tables) {
+            let Some(value) = table.get_ref().as_table().and_then(|table| table.get("baseline")) else {
+                continue;
+            };
+            let part = &study.parts[at];
+            let baseline = self.baseline_among(value, &part.stacks)?;
+            let is_elsewhere = |stack: &&WrittenStack| {
+                study.parts.iter().enumerate().any(|(other, p)| other != at && p.stacks.contains(stack))
+            };
+            if let Some(stack) = part.stacks.iter().find(is_elsewhere) {
+                let message = format!("{stack} is in another part as well, where it has another baseline");
+                return Err(self.source.complain(value.span(), message).help(
+                    "a stack has one baseline in all parts; omit this one, or give the stacks of the part another option",
+                ));
+            }
+            let own: Vec<_> = part.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+            study.baselines.extend(own);
+        }
         Ok(())
     }
 

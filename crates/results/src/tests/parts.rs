@@ -108,6 +108,44 @@ fn a_study_is_the_union_of_its_parts() {
     assert_eq!(study.most_blocks(), 5, "as many as looks, where no number is given");
 }
 
+/// A study of one workload, and a part that has a baseline of its own.
+const WITH_OWN_BASELINE: &str = r#"
+name = "own"
+title = "A baseline of its own"
+baseline = "ext4/hdd"
+stacks = ["ext4/hdd", "ext4/kvm/hdd"]
+workloads = ["fio:seq-read"]
+
+[[also]]
+baseline = "xfs/hdd"
+stacks = ["xfs/hdd", "xfs/kvm/hdd"]
+workloads = ["fio:seq-write"]
+"#;
+
+#[test]
+fn a_part_may_have_a_baseline_of_its_own() {
+    let study = parse(WITH_OWN_BASELINE, None).unwrap();
+    let baseline = |stack: &str| study.baseline_of(&stack.into()).to_string();
+    assert_eq!(baseline("ext4/kvm/hdd"), "ext4/hdd");
+    assert_eq!(baseline("xfs/kvm/hdd"), "xfs/hdd");
+    assert!(study.holds(&"xfs/hdd".into(), &"fio:seq-write".into()));
+    assert!(!study.holds(&"ext4/hdd".into(), &"fio:seq-write".into()), "nothing there is compared with it");
+    let shared = parse(&WITH_OWN_BASELINE.replace("\"xfs/kvm/hdd\"", "\"ext4/kvm/hdd\""), None);
+    insta::assert_snapshot!(shared.unwrap_err(), @r#"
+    studies/p.toml:9:12: ext4/kvm/hdd is in another part as well, where it has another baseline
+      9 | baseline = "xfs/hdd"
+        |            ^^^^^^^^^
+      a stack has one baseline in all parts; omit this one, or give the stacks of the part another option
+    "#);
+    let absent = parse(&WITH_OWN_BASELINE.replace("[\"xfs/hdd\", ", "["), None);
+    insta::assert_snapshot!(absent.unwrap_err(), @r#"
+    studies/p.toml:9:12: the baseline is not among the stacks
+      9 | baseline = "xfs/hdd"
+        |            ^^^^^^^^^
+      add xfs/hdd to `stacks`, or use one of them, for example xfs/kvm/hdd
+    "#);
+}
+
 /// Pairs of one cell whose ratio is `ratio`, more or less.
 fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> Vec<CellSample> {
     let sample = |stack: &str, block: u32, throughput: f64| CellSample {

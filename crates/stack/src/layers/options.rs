@@ -1,6 +1,6 @@
 //! Options that several layers share.
 
-use crate::{Bytes, OptionKind, OptionSpec, SizeRule};
+use crate::{Bytes, Conflict, OptionKind, OptionSpec, SizeRule};
 
 /// Mount options of a file system.
 pub(super) const MOUNT: OptionSpec = OptionSpec {
@@ -49,6 +49,35 @@ pub(super) const MEMORY: OptionSpec = OptionSpec {
     },
     default: Some("256M"),
 };
+
+/// What is left of the memory of the machine that begins above a layer.
+pub(super) const AVAILABLE: OptionSpec = OptionSpec {
+    name: "available",
+    summary: "how much of its memory the guest has for programs and the page cache when the stack is built; the rest is taken \
+              up (unset: what its kernel leaves)",
+    kind: OptionKind::Size {
+        min: Bytes::mib(16),
+        max: Bytes::gib(1024),
+        rule: SizeRule::MultipleOf(1 << 20),
+    },
+    default: None,
+};
+
+/// Refuses more available memory than a machine has.
+pub(super) fn check_available(
+    machine: &str,
+    memory: Bytes,
+    available: Option<Bytes>,
+) -> Result<(), Conflict> {
+    if available.is_none_or(|available| available < memory) {
+        return Ok(());
+    }
+    Err(Conflict {
+        option: Some(AVAILABLE.name),
+        message: format!("a {machine} with {memory} cannot have as much available"),
+        help: "use a larger memory, or a smaller available".to_owned(),
+    })
+}
 
 /// Processors of the machine that begins above a layer.
 pub(super) const CPUS: OptionSpec = OptionSpec {

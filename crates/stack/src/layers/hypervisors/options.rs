@@ -1,6 +1,8 @@
 //! The options of a virtual machine and its disk.
 
-use super::super::options::{CPUS, HOST_MEMORY_OPTION, MEMORY, MERGES, READAHEAD, SCHED};
+use super::super::options::{
+    AVAILABLE, CPUS, HOST_MEMORY_OPTION, MEMORY, MERGES, READAHEAD, SCHED, check_available,
+};
 use super::HostBlockOptions;
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, DeviceModelSpec};
@@ -32,17 +34,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     },
     DISCARD,
     MEMORY,
-    OptionSpec {
-        name: "available",
-        summary: "how much of its memory the guest has for programs and the page cache when the stack is built; the rest is taken \
-                  up (unset: what its kernel leaves)",
-        kind: OptionKind::Size {
-            min: Bytes::mib(16),
-            max: Bytes::gib(1024),
-            rule: SizeRule::MultipleOf(1 << 20),
-        },
-        default: None,
-    },
+    AVAILABLE,
     OptionSpec {
         name: HOST_MEMORY_OPTION,
         summary: "memory of the machine that runs this guest, of which the guest's is a part; only where that machine is made \
@@ -93,7 +85,7 @@ impl Layer {
             block: self.host_block()?,
             iothread: self.is_on("iothread"),
             memory: self.size("memory")?,
-            available: self.size("available"),
+            available: self.size(AVAILABLE.name),
             host_memory: self.size(HOST_MEMORY_OPTION),
             cpus: self.value("cpus")?,
             tuning: self.block_tuning(),
@@ -128,13 +120,7 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
             help: format!("use disk={} with iothread, or omit iothread", with.join(" or disk=")),
         });
     }
-    if options.available.is_some_and(|available| available >= options.memory) {
-        return Err(Conflict {
-            option: Some("available"),
-            message: format!("a guest with {} cannot have as much available", options.memory),
-            help: "use a larger memory, or a smaller available".to_owned(),
-        });
-    }
+    check_available("guest", options.memory, options.available)?;
     let least = Bytes(options.memory.get().saturating_add(LEAST_BESIDE_GUEST.get()));
     if options.host_memory.is_some_and(|host| host < least) {
         return Err(Conflict {

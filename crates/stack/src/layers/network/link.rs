@@ -1,6 +1,6 @@
 //! `link`: a network cable between the machine below and another beside it.
 
-use super::super::options::{CPUS, MEMORY};
+use super::super::options::{AVAILABLE, CPUS, MEMORY, check_available};
 use crate::{
     BitRate, Bytes, Conflict, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Percentage,
     SizeRule, TimeSpan,
@@ -43,6 +43,11 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
             default: Some("0"),
         },
         OptionSpec { summary: "memory of the machine beside", ..MEMORY },
+        OptionSpec {
+            summary: "how much of its memory the machine beside has for programs and the page cache when the stack is built; the \
+                      rest is taken up (unset: what its kernel leaves)",
+            ..AVAILABLE
+        },
         OptionSpec { summary: "processors of the machine beside", ..CPUS },
     ],
     definition: LayerDefinition::Link,
@@ -69,6 +74,8 @@ pub struct LinkOptions {
     pub loss: Percentage,
     /// Memory of the machine beside.
     pub memory: Bytes,
+    /// What programs and the page cache of the machine beside have of its memory; `None` for what its kernel leaves.
+    pub available: Option<Bytes>,
     /// Processors of the machine beside.
     pub cpus: u32,
 }
@@ -84,6 +91,7 @@ impl Layer {
             queue: self.size("queue")?,
             loss: self.value("loss")?,
             memory: self.size("memory")?,
+            available: self.size(AVAILABLE.name),
             cpus: self.value("cpus")?,
         })
     }
@@ -98,9 +106,10 @@ pub fn link_default(option: &str) -> &'static str {
     LAYER.option(option).and_then(|option| option.default).expect("a link has the option, and it a default")
 }
 
-/// An interface takes whole frames.
+/// An interface takes whole frames, and a machine has no more memory than it has.
 fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.link() else { return Ok(()) };
+    check_available("machine", options.memory, options.available)?;
     let frame = Bytes(u64::from(options.mtu) + FRAME_BYTES);
     if options.queue >= frame {
         return Ok(());
