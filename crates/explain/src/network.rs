@@ -11,8 +11,6 @@ use nestor_trace::rpc::CallKind;
 pub struct CallEvidence {
     /// Calls of the client.
     pub calls: f64,
-    /// Bytes of the replies.
-    pub received_bytes: f64,
     /// Time from the calls to their replies, summed up, ns.
     pub response_ns: f64,
 }
@@ -45,6 +43,8 @@ pub struct NetworkEvidence {
     pub to_client_bytes: f64,
     /// How often what programs had written through the client's page cache had to be durable.
     pub fsyncs: f64,
+    /// Bytes of data that READ calls brought.
+    pub read_bytes: f64,
     /// Bytes that were sent to the server in WRITE calls.
     pub written_bytes: f64,
     /// Of these, those that were written around the page cache (O_DIRECT).
@@ -111,17 +111,14 @@ impl NetworkEvidence {
     /// Adds what was counted in a run of a stack.
     fn add(&mut self, record: &NetworkRecord, elapsed_ns: f64) {
         for (procedure, calls) in record.client.iter() {
-            let one = CallEvidence {
-                calls: calls.calls as f64,
-                received_bytes: calls.received_bytes as f64,
-                response_ns: calls.response_ms as f64 * 1e6,
-            };
+            let one = CallEvidence { calls: calls.calls as f64, response_ns: calls.response_ms as f64 * 1e6 };
             self.calls.entry(CallKind::of(procedure)).or_default().add(one);
         }
         self.to_server_bytes += record.to_server.wire_bytes() as f64;
         self.to_client_bytes += record.to_client.wire_bytes() as f64;
         if let Some(mount) = &record.mount {
             self.fsyncs += mount.fsyncs as f64;
+            self.read_bytes += mount.server_read_bytes as f64;
             self.written_bytes += mount.server_written_bytes as f64;
             self.direct_written_bytes += mount.direct_written_bytes as f64;
         }
@@ -132,7 +129,6 @@ impl NetworkEvidence {
 impl CallEvidence {
     fn add(&mut self, other: Self) {
         self.calls += other.calls;
-        self.received_bytes += other.received_bytes;
         self.response_ns += other.response_ns;
     }
 }

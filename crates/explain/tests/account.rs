@@ -78,20 +78,21 @@ fn any_requests() -> impl Strategy<Value = Vec<Drawn>> {
 
 /// Calls of each kind, over a link of some rate and delay.
 fn any_network() -> impl Strategy<Value = Option<NetworkEvidence>> {
-    let calls = (0.0..500.0_f64, 0.0..1e6_f64, 0.0..9e6_f64)
-        .prop_map(|(calls, received_bytes, response_ns)| CallEvidence { calls, received_bytes, response_ns });
+    let calls =
+        (0.0..500.0_f64, 0.0..9e6_f64).prop_map(|(calls, response_ns)| CallEvidence { calls, response_ns });
     let kinds = [CallKind::Read, CallKind::Write, CallKind::Commit, CallKind::Metadata];
     let calls = prop::array::uniform4(calls).prop_map(move |calls| kinds.into_iter().zip(calls).collect());
-    let bytes = prop::array::uniform4(0.0..1e6_f64);
+    let bytes = prop::array::uniform5(0.0..1e6_f64);
     let figures = prop::option::of((1e6..1e10_f64, 1e3..1e7_f64));
     let network = (calls, bytes, figures, 0.0..500.0_f64).prop_map(|(calls, bytes, figures, fsyncs)| {
-        let [to_server_bytes, to_client_bytes, written_bytes, direct_written_bytes] = bytes;
+        let [to_server_bytes, to_client_bytes, read_bytes, written_bytes, direct_written_bytes] = bytes;
         let figures = figures.map(|(rate_bits_per_s, delay_ns)| LinkFigures { rate_bits_per_s, delay_ns });
         NetworkEvidence {
             calls,
             figures,
             to_server_bytes,
             to_client_bytes,
+            read_bytes,
             written_bytes,
             direct_written_bytes,
             fsyncs,

@@ -137,7 +137,10 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
     let memory = AcceleratorMemory::open(&places.cache_directory);
     let identity = machine_identity(facts, &places.lab_image.0);
     match (facts.may_use_hardware, memory.recall(&identity)) {
-        (_, Some(Accelerator::Kvm)) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
+        (_, Some(found)) if found.is_hardware_assisted() => {
+            let works = format!("{} works (a probe booted)", found.name().to_uppercase());
+            finding("acceleration", State::Ok, works, "")
+        }
         (true, Some(_)) => {
             let advice = "emulation is used and every result says so; to probe again, remove accelerators.json from the cache";
             finding(

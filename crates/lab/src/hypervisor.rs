@@ -123,7 +123,7 @@ impl Lab {
             BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
             other => other,
         })?;
-        let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
+        let is_emulated_instead = guest.accelerator.is_emulation() && !spec.accelerator.is_emulation();
         progressing.machines.insert(on, relation, guest);
         if is_emulated_instead {
             let label = progressing.machines[on].label.stored();
@@ -174,7 +174,7 @@ impl Lab {
         let depth = self.machines.depth_across(relation);
         let accelerator = match spec.accelerator {
             // It may not work here.
-            Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+            written if written.is_hardware_assisted() => self.recall(&self.guest_identity(depth)),
             written => Some(written),
         };
         // What was found before is not known in virtual time, and the KVM of the emulated host works nearly always: a probe would boot
@@ -287,7 +287,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     let Some(Booted { spec: kept, .. }) = &standing.booted else { return false };
     let same_accelerator = match wanted.accelerator {
         Some(wanted) => standing.accelerator == wanted,
-        None => kept.accelerator != Some(Accelerator::Tcg),
+        None => !kept.accelerator.is_some_and(Accelerator::is_emulation),
     };
     same_accelerator
         && kept.hypervisor == wanted.hypervisor

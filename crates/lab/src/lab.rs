@@ -282,12 +282,15 @@ impl Lab {
         let started = parent.start_machine(&spec, &label.to_string());
         // Virtual time asks each time, and what it finds is not known of real time.
         let is_remembered = !self.place.is_in_virtual_time();
-        if is_remembered && started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {
+        if is_remembered
+            && started.is_err()
+            && spec.accelerator.is_some_and(Accelerator::is_hardware_assisted)
+        {
             // It worked once; the next boot asks again.
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        if is_remembered && spec.accelerator != Some(Accelerator::Tcg) {
+        if is_remembered && !spec.accelerator.is_some_and(Accelerator::is_emulation) {
             self.memory.remember(identity, boot.accelerator);
         }
         let place = spec.place;

@@ -66,7 +66,8 @@ fn usual_boot_limit_ms(
     };
     let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
     // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
-    let is_like_its_host = depth == Depth::GUEST && accelerator == Some(Accelerator::Kvm);
+    let is_like_its_host =
+        depth == Depth::GUEST && accelerator.is_some_and(Accelerator::is_hardware_assisted);
     let host = slowest_ms.get(&Depth::ROOT).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
     seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_MS, most))
 }

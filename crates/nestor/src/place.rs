@@ -99,7 +99,7 @@ pub fn usual_place(wish: &PlaceWish) -> Result<Place> {
     let facts = facts()?;
     let known = Known::of(&facts);
     let is_real = match known.accelerator {
-        Some(accelerator) => accelerator == Accelerator::Kvm,
+        Some(accelerator) => accelerator.is_hardware_assisted(),
         None => facts.may_use_hardware,
     };
     let time = match known.joins {
@@ -139,7 +139,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     }
     let known = Known::of(facts);
     let has_kvm = match known.accelerator {
-        Some(accelerator) => accelerator == Accelerator::Kvm,
+        Some(accelerator) => accelerator.is_hardware_assisted(),
         None => facts.may_use_hardware && kvm_works()?,
     };
     if has_kvm {
@@ -169,7 +169,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
 /// In real time, with the reason if it is this machine's QEMU and not its KVM.
 fn in_real_time_because_of(known: &Known) -> SettledPlace {
     match &known.joins {
-        Some(Joins::No(reason)) if known.accelerator != Some(Accelerator::Kvm) => {
+        Some(Joins::No(reason)) if !known.accelerator.is_some_and(Accelerator::is_hardware_assisted) => {
             without_virtual_time(reason)
         }
         _ => SettledPlace::exactly(Place::Emulated(HostTime::Real)),
@@ -194,7 +194,7 @@ fn try_virtual_time() -> Result<Result<Joins, BuildError>> {
 
 fn kvm_works() -> Result<bool> {
     tried("trying KVM (once)", HostTime::Real, |lab| {
-        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == Accelerator::Kvm)
+        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)?.is_hardware_assisted())
     })
 }
 

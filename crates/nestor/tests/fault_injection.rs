@@ -183,10 +183,10 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         planted: "readahead-over-nfs",
-        // Of each sector that the guest asks for, the client reads a whole page. The link is slow enough for that to take longer.
-        baseline: "kvm:cache=none:memory=512M/raw:alloc=full:size=128M/nfs:vers=3/link:rate=10mbit:memory=1G/ext4/ssd",
-        stack: "kvm:cache=writeback:memory=512M/raw:alloc=full:size=128M/nfs:vers=3/link:rate=10mbit:memory=1G/ext4/ssd",
-        workload: "fio:rand-read:size=64M:bs=512:depth=1:runtime=3s",
+        // The first block of each of many files, behind which a guest reads on. The link is slow enough for that to take longer.
+        baseline: "ext4/kvm:cache=none:memory=512M:readahead=0/raw:size=256M/nfs:vers=3/link:rate=10mbit:memory=1G/ext4/ssd",
+        stack: "ext4/kvm:cache=none:memory=512M/raw:size=256M/nfs:vers=3/link:rate=10mbit:memory=1G/ext4/ssd",
+        workload: "fio:seq-read:size=64M:files=1024:bs=4k:service=roundrobin:depth=1:engine=psync:direct=off:runtime=3s",
         pairs: 1,
     },
     Fault {

@@ -35,6 +35,11 @@ impl Accelerator {
     pub const fn is_emulation(self) -> bool {
         matches!(self, Self::Tcg)
     }
+
+    /// Whether the processors of the machine around it execute them, with their support for virtual machines.
+    pub const fn is_hardware_assisted(self) -> bool {
+        matches!(self, Self::Kvm)
+    }
 }
 
 impl fmt::Display for Accelerator {

@@ -1,12 +1,13 @@
 //! Whether the layers of a stack fit together.
 
 use crate::error::{enumerated, replaced};
-use crate::joints::Joints;
+use crate::joints;
 use crate::layers::hypervisors::check_without_disk;
 use crate::layers::network::check_served;
 use crate::offer::offered;
 use crate::{
-    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
+    AVAILABLE_OPTION, Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError,
+    StackErrorKind,
 };
 
 /// Checks what each layer offers to the one above it, then the options of each.
@@ -18,6 +19,7 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
             .and_then(|()| check_disk(&layers[index..]))
             .map_err(|conflict| refused(layer, conflict))?;
     }
+    check_available(layers).map_err(|(link, conflict)| refused(link, conflict))?;
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
 }
 
@@ -38,6 +40,28 @@ fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
         }
         _ => Ok(()),
     }
+}
+
+/// A machine that runs virtual machines needs memory for them later than when it is taken up.
+fn check_available(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
+    let links =
+        layers.iter().enumerate().filter(|(_, layer)| layer.link().is_some_and(|l| l.available.is_some()));
+    for (at, link) in links {
+        let crossing = layers[..at].iter().rev().find(|layer| layer.crossing() != Crossing::None);
+        let Some(guest) = crossing.filter(|layer| layer.crossing() == Crossing::Inside) else { continue };
+        let name = guest.name();
+        return Err((
+            link,
+            Conflict {
+                option: Some(AVAILABLE_OPTION),
+                message: format!("the machine beside runs {name}, which needs memory of it later"),
+                help: format!(
+                    "omit it, or say how much the guest has available: {name}:{AVAILABLE_OPTION}=…"
+                ),
+            },
+        ));
+    }
+    Ok(())
 }
 
 /// The memory of a machine that runs virtual machines is said by them, because it has to hold theirs too.
@@ -91,7 +115,7 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
             lower.name(),
             offers.words()
         );
-        return Joints::between(needs, offers).suggested(error(message), "on top", [&[], layers]);
+        return joints::suggested(error(message), (needs, offers), "on top", [&[], layers]);
     };
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
@@ -115,14 +139,14 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
                 (_, false) => error.suggest(&words, replaced(text, upper.span.end..lower.span.end, "")),
             }
         }
-        _ => Joints::between(needs, offers).suggested(error, "between them", sides),
+        _ => joints::suggested(error, (needs, offers), "between them", sides),
     }
 }
 
 fn missing_medium(text: &str, last: &Layer, needs: &[Offer]) -> StackError {
     let message = format!("{} needs {} below it; the stack ends here", last.name(), words(needs));
     let error = StackError::new(StackErrorKind::MissingMedium, text, last.span.clone(), message);
-    let between = Joints::between(needs, Offer::Block).text();
+    let between = joints::above_block_device(needs);
     error.suggest("end it with a medium", format!("{text}/{between}hdd"))
 }
 

@@ -31,9 +31,18 @@ struct Details {
     message: String,
     help: Option<String>,
     suggestion: Option<String>,
-    /// A suggestion that was not checked yet.
+    /// Suggestions that were not checked yet; the first that is right is shown.
     #[serde(skip)]
-    candidate: Option<String>,
+    candidates: Vec<Candidate>,
+}
+
+/// Something to suggest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// What to do.
+    pub(crate) words: String,
+    /// The stack that comes of it, unless the words say under which condition it is right.
+    pub(crate) text: Option<String>,
 }
 
 /// What kind of thing is wrong with a stack.
@@ -111,7 +120,7 @@ impl StackError {
             message: message.into(),
             help: None,
             suggestion: None,
-            candidate: None,
+            candidates: Vec::new(),
         }))
     }
 
@@ -159,14 +168,20 @@ impl StackError {
     }
 
     /// Help that ends with a whole stack if that is right ([`crate::parse::mended`]); otherwise only the words are shown.
-    pub(crate) fn suggest(mut self, words: &str, candidate: String) -> Self {
-        self.0.candidate = Some(candidate);
+    pub(crate) fn suggest(self, words: &str, candidate: String) -> Self {
+        self.suggest_first_of(vec![Candidate { words: words.to_owned(), text: Some(candidate) }])
+    }
+
+    /// The same of the first of these that is right.
+    pub(crate) fn suggest_first_of(mut self, candidates: Vec<Candidate>) -> Self {
+        let words = candidates.first().map_or_else(String::new, |first| first.words.clone());
+        self.0.candidates = candidates;
         self.with_help(words)
     }
 
-    /// The text to suggest, which was not checked yet.
-    pub(crate) fn take_candidate(&mut self) -> Option<String> {
-        self.0.candidate.take()
+    /// What to suggest, which was not checked yet.
+    pub(crate) fn take_candidates(&mut self) -> Vec<Candidate> {
+        std::mem::take(&mut self.0.candidates)
     }
 
     /// Ends the help with a stack that is right.

@@ -65,7 +65,7 @@ pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::network::{Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default};
-pub use layers::{HOST_MEMORY_OPTION, PartitionOptions, registry};
+pub use layers::{AVAILABLE_OPTION, HOST_MEMORY_OPTION, PartitionOptions, registry};
 pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};

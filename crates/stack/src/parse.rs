@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nestor_text::nearest;
 
-use crate::error::{replaced, shown};
+use crate::error::{Candidate, replaced, shown};
 use crate::layer::WrittenOption;
 use crate::{
     Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Stack, StackError, StackErrorKind, check,
@@ -60,29 +60,40 @@ fn read(text: &str) -> Result<Stack, StackError> {
     Ok(Stack::from_parts(text.to_owned(), layers))
 }
 
-/// The error with the stack that it suggests, if that is right or becomes right by what its own error suggests, and can be built.
+/// The error with the first stack that it suggests that is right, or becomes right by what its own error suggests, and can be built.
 ///
 /// A text that needs many repairs is not worth a suggestion.
 pub(crate) fn mended(mut error: StackError) -> StackError {
-    const MOST_REPAIRS: usize = 3;
-    let mut candidate = error.take_candidate();
-    for _ in 0..MOST_REPAIRS {
-        let Some(text) = candidate else { break };
-        match read(&text) {
-            Ok(stack) => {
-                return match stack.require_buildable() {
-                    Ok(()) => error.with_suggestion(text),
-                    // Who follows the suggestion would learn it then.
-                    Err(next) => {
-                        let help = next.help().unwrap_or_default();
-                        error.with_help(format!("{}; {help}", next.message()))
-                    }
-                };
-            }
-            Err(mut next) => candidate = next.take_candidate(),
+    let mut not_buildable = None;
+    for Candidate { words, text } in error.take_candidates() {
+        let Some(text) = text else { return error.with_help(words) };
+        let Some((text, stack)) = repaired(text) else { continue };
+        match stack.require_buildable() {
+            Ok(()) => return error.with_help(words).with_suggestion(text),
+            Err(why) => not_buildable = not_buildable.or(Some(why)),
         }
     }
-    error
+    // Who follows the suggestion would learn it then.
+    match not_buildable {
+        Some(why) => {
+            let help = why.help().unwrap_or_default();
+            error.with_help(format!("{}; {help}", why.message()))
+        }
+        None => error,
+    }
+}
+
+/// A stack that is right, or becomes right by what its own error suggests, as text and as it is read.
+fn repaired(text: String) -> Option<(String, Stack)> {
+    const MOST_REPAIRS: usize = 3;
+    let mut text = text;
+    for _ in 0..MOST_REPAIRS {
+        match read(&text) {
+            Ok(stack) => return Some((text, stack)),
+            Err(mut next) => text = next.take_candidates().into_iter().next()?.text?,
+        }
+    }
+    None
 }
 
 /// The text without an empty layer or option at `at`, and without the separator beside it.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::joints::Joints;
+use crate::joints;
 use crate::offer::offered;
 use crate::placement::link_of_a_guest;
 use crate::{Layer, LayerDefinition, LayerIndex, LayerRole, Offer, StackError, StackErrorKind, parse};
@@ -86,8 +86,8 @@ impl Stack {
         }
         let message = format!("the workload needs a directory; {} offers {}", top.name(), offers.words());
         let error = StackError::new(StackErrorKind::Type, &self.source, top.span.clone(), message);
-        let joints = Joints::between(&[Offer::Dir], offers);
-        Err(parse::mended(joints.suggested(error, "on top", [&[], &self.layers])))
+        let apart = (&[Offer::Dir][..], offers);
+        Err(parse::mended(joints::suggested(error, apart, "on top", [&[], &self.layers])))
     }
 
     /// For those who build it.

@@ -133,6 +133,42 @@ snapshots! {
                ^^^^^^^^^^^^^ each of 4 connections needs a processor of the machine, and it has 2
       use cpus=4 for link, or connections=2
 "#;
+    memory_taken_up_beside_a_guest: "ext2/kvm/raw/nfs/link:available=80M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext2/kvm/raw/nfs/link:available=80M/xfs/hdd
+                            ^^^^^^^^^^^^^ the machine beside runs kvm, which needs memory of it later
+      omit it, or say how much the guest has available: kvm:available=…
+"#;
+    an_image_over_a_link_for_nfs: "nfs/link/raw/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/link/raw/xfs/hdd
+               ^^^ link needs a directory below it; raw offers an image
+      put a loop device and a file system between them: nfs/link/ext4/loop/raw/xfs/hdd
+"#;
+    an_image_with_a_format_over_a_link_for_nfs: "nfs/link/qcow2/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/link/qcow2/xfs/hdd
+               ^^^^^ link needs a directory below it; qcow2 offers an image
+      put a link, nbd and a file system between them; a stack with several links needs `--on emulated:time=real`
+"#;
+    an_image_below_nfs: "nfs/raw/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/raw/xfs/hdd
+          ^^^ nfs needs a directory over a link below it; raw offers an image
+      put a loop device, a file system and a link between them: nfs/link/ext4/loop/raw/xfs/hdd
+"#;
+    an_image_below_a_guest_with_nfs: "nfs/kvm/raw/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/kvm/raw/xfs/hdd
+              ^^^ kvm needs a directory over a link below it; raw offers an image
+      put a loop device, a file system and a link between them: nfs/kvm/link/ext4/loop/raw/xfs/hdd
+"#;
+    an_image_below_an_exported_file_system: "nfs/link/ext4/raw/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/link/ext4/raw/xfs/hdd
+                    ^^^ ext4 needs a block device below it; raw offers an image
+      put a loop device between them: nfs/link/ext4/loop/raw/xfs/hdd
+"#;
     more_available_than_there_is: "nfs/link:memory=256M:available=256M/xfs/hdd" => @r#"
     a stack has layers or options that exclude each other
       nfs/link:memory=256M:available=256M/xfs/hdd

@@ -16,16 +16,20 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     find,
 };
 
-/// Bytes over the network for each that the application reads, from which on they are more than headers and structures.
+/// Bytes over the network for each that the application asks for, from which on they are more than structures of file systems.
 const TIMES_ASKED: f64 = 1.5;
 
-/// Bytes of the replies to READ for each byte that the application reads; 0 if it reads nothing or nothing is read for it.
+/// A page of a cache, in bytes: a client or guest reads no less, whatever is asked for (`PAGE_SIZE` on x86).
+const PAGE_BYTES: f64 = 4096.0;
+
+/// Bytes that READ brings for each that the application asks for, of small reads a page; 0 if it reads nothing or nothing is read for it.
 fn times_asked(e: &Evidence) -> f64 {
-    if e.reads.bytes <= 0.0 { 0.0 } else { received(e) / e.reads.bytes }
+    let asked = e.reads.bytes.max(e.reads.count * PAGE_BYTES);
+    if asked <= 0.0 { 0.0 } else { brought(e) / asked }
 }
 
-fn received(e: &Evidence) -> f64 {
-    e.networks.iter().map(|network| network.of(CallKind::Read).received_bytes).sum()
+fn brought(e: &Evidence) -> f64 {
+    e.networks.iter().map(|network| network.read_bytes).sum()
 }
 
 /// Time of the READ calls that brings what was not asked for, for each operation, ns.
@@ -42,8 +46,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let effect = left.claim_of(&[Part::Idle, Part::Data], case.more(in_vain_ns).max(0.0));
     let words = format!(
         "{times:.1} bytes are read over the network for each that the application asks for, {:.0} KiB with each call",
-        case.here.over_networks(|n| n.of(CallKind::Read).received_bytes)
-            / case.here.over_networks(|n| n.of(CallKind::Read).calls).max(f64::MIN_POSITIVE)
+        brought(case.here)
+            / case.here.networks.iter().map(|n| n.of(CallKind::Read).calls).sum::<f64>().max(1.0)
             / 1024.0
     );
     let layer = case.here.networks.first().map_or_else(String::new, |network| network.layer.clone());

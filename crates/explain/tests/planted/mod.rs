@@ -111,7 +111,7 @@ fn transition(from: &str, to: &str, jumps: u64, distance: u64, busy_s: f64) -> T
 
 /// Calls, and seconds from each to its reply, summed up.
 pub fn calls(calls: f64, response_s: f64) -> CallEvidence {
-    CallEvidence { calls, received_bytes: calls * 200.0, response_ns: response_s * 1e9 }
+    CallEvidence { calls, response_ns: response_s * 1e9 }
 }
 
 /// The same over a network of 1 Gbit/s and 100 us: a WRITE for each write and some calls for names, in the background.
@@ -251,9 +251,8 @@ pub fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
             (here, before) = (over_network(here), over_network(before));
             for (e, times, response_s) in [(&mut here, 16.0, 11.0), (&mut before, 1.0, 1.0)] {
                 reading(e);
-                let received_bytes = e.reads.bytes * times;
-                e.networks[0].calls =
-                    [(CallKind::Read, CallEvidence { received_bytes, ..calls(1000.0, response_s) })].into();
+                e.networks[0].read_bytes = e.reads.bytes * times;
+                e.networks[0].calls = [(CallKind::Read, calls(1000.0, response_s))].into();
             }
         }
         MechanismName::Noise => {

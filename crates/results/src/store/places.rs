@@ -38,8 +38,9 @@ impl KnownPlace {
         if let Some(processors) = self.processors.filter(|processors| *processors != Accelerator::Hardware) {
             words = format!("{words} ({})", processors.name().to_uppercase());
         }
-        if self.processors != Some(Accelerator::Tcg) && self.guests == Some(Accelerator::Tcg) {
-            words.push_str(", guests emulated (TCG)");
+        let is_emulated = |by: Option<Accelerator>| by.is_some_and(Accelerator::is_emulation);
+        if let Some(guests) = self.guests.filter(|by| by.is_emulation() && !is_emulated(self.processors)) {
+            words.push_str(&format!(", guests emulated ({})", guests.name().to_uppercase()));
         }
         words
     }
@@ -163,7 +164,10 @@ impl Machines {
                 MachineName::HOST => machines.host = accelerator,
                 // It is beside the host and emulated as that is.
                 name if name.is_client() => {}
-                _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),
+                _ => {
+                    machines.emulated_guests +=
+                        usize::from(accelerator.is_some_and(Accelerator::is_emulation))
+                }
             }
         }
         Ok(machines)

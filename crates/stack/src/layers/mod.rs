@@ -10,7 +10,7 @@ mod options;
 mod partition;
 
 use crate::LayerSpec;
-pub use options::HOST_MEMORY_OPTION;
+pub use options::{AVAILABLE_OPTION, HOST_MEMORY_OPTION};
 pub use partition::PartitionOptions;
 
 /// The registry: one line per layer, in the order in which help and messages list them.
@@ -56,10 +56,11 @@ pub(crate) struct Joint {
 }
 
 /// Together they lead from anything that a layer offers to anything that one needs.
-pub(crate) static JOINTS: [Joint; 6] = [
+pub(crate) static JOINTS: [Joint; 7] = [
     Joint { layer: &file_systems::ext4::LAYER, words: "a file system" },
     Joint { layer: &images::raw::LAYER, words: "an image" },
     Joint { layer: &hypervisors::kvm::LAYER, words: "a virtual machine" },
+    Joint { layer: &loop_device::LAYER, words: "a loop device" },
     Joint { layer: network::LINK, words: "a link" },
     Joint { layer: network::NFS, words: "nfs" },
     Joint { layer: network::NBD, words: "nbd" },

@@ -37,6 +37,9 @@ pub(super) const MERGES: OptionSpec = OptionSpec {
 /// Option of hypervisors and media that says what memory the machine has in which they are.
 pub const HOST_MEMORY_OPTION: &str = "host-memory";
 
+/// Option of hypervisors and links that says how much of its memory their machine has when the stack is built.
+pub const AVAILABLE_OPTION: &str = "available";
+
 /// Memory of the machine that begins above a layer.
 pub(super) const MEMORY: OptionSpec = OptionSpec {
     name: "memory",
@@ -52,7 +55,7 @@ pub(super) const MEMORY: OptionSpec = OptionSpec {
 
 /// What is left of the memory of the machine that begins above a layer.
 pub(super) const AVAILABLE: OptionSpec = OptionSpec {
-    name: "available",
+    name: AVAILABLE_OPTION,
     summary: "how much of its memory the guest has for programs and the page cache when the stack is built; the rest is taken \
               up (unset: what its kernel leaves)",
     kind: OptionKind::Size {
