@@ -255,11 +255,12 @@ impl Lab {
         Err(LabProblem::NotUndone { problems })
     }
 
-    /// Switches the modelled disk's timing, with its queue drained; nothing for other media.
+    /// Switches the timing of the modelled disk, with its queue drained, and of the modelled links; nothing for others.
     ///
     /// # Errors
-    /// When the disk does not answer.
-    pub fn set_disk_timing(&self, on: bool) -> Result<(), BuildError> {
+    /// When the disk or a link does not answer.
+    pub fn set_timing(&self, on: bool) -> Result<(), BuildError> {
+        self.links.iter().try_for_each(|link| link.set_timing(on)).map_err(BuildError::Machine)?;
         self.disk.as_ref().map_or(Ok(()), |disk| disk.set_timing(on))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nestor_machine::{Facts, LAB_HYPERVISOR, hypervisor};
-use nestor_stack::{Accelerator, LayerDefinition, LayerSpec, registry};
+use nestor_stack::{LayerDefinition, LayerSpec, registry};
 use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 

@@ -81,6 +81,7 @@ impl Lab {
         let seed = self.seed.lost_frames(index);
         let position = index.position();
         let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
+        link.set_timing(false)?;
         let (server, control) = (link.process(), link.control());
         let interfaces = End::BOTH.map(|end| link.interface(end));
         self.links.push(link);

@@ -71,6 +71,14 @@ impl ServedLink {
         self.position == index.position()
     }
 
+    /// Switches the times of frames and their losses, when both machines stand; the delay remains.
+    ///
+    /// # Errors
+    /// Its server does not answer.
+    pub(crate) fn set_timing(&self, on: bool) -> Result<(), MachineError> {
+        self.server.control(&["timing", if on { "on" } else { "off" }]).map(|_| ())
+    }
+
     /// What it has done since it was started.
     ///
     /// # Errors

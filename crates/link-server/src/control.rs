@@ -20,6 +20,11 @@ pub enum LinkRequest {
         /// Which end.
         end: End,
     },
+    /// Switch the times of frames and their losses; the delay remains. Answered when the machines stand.
+    Timing {
+        /// On or off.
+        on: bool,
+    },
     /// Report what was done so far.
     Statistics,
     /// Log each frame from now on.
@@ -66,6 +71,10 @@ impl Controlled for Shared {
                 Err(reason) => LinkResponse::Failed { reason: reason.to_owned() },
             },
             LinkRequest::Wake { end } => LinkResponse::Waits { waits: self.wake(*end) },
+            LinkRequest::Timing { on } => {
+                self.set_timed(*on);
+                LinkResponse::Done
+            }
             LinkRequest::Statistics => LinkResponse::Statistics(self.statistics()),
             LinkRequest::StartLog { path } => match self.start_log(path) {
                 Ok(statistics) => LinkResponse::Statistics(statistics),
@@ -126,6 +135,14 @@ impl ControlClient {
             LinkResponse::Waits { waits } => Ok(waits),
             other => Err(self.0.refused(format!("an unexpected answer: {other:?}"))),
         }
+    }
+
+    /// Switches the times of frames and their losses.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the server refuses.
+    pub fn set_timing(&mut self, on: bool) -> Result<(), ServingError> {
+        self.expect_done(&LinkRequest::Timing { on })
     }
 
     fn expect_done(&mut self, request: &LinkRequest) -> Result<(), ServingError> {

@@ -117,6 +117,16 @@ impl Shared {
         }
     }
 
+    /// Switches the times of frames and their losses, with nothing of either machine left to do: in virtual time once one has come as far as the
+    /// other, which stands, lets it. So it depends on nothing real what is sent before.
+    pub fn set_timed(&self, is_timed: bool) {
+        let mut link = self.lock();
+        while !link.stands() && !self.stop.is_stopped() {
+            link = self.wait(link);
+        }
+        link.directions.iter_mut().for_each(|direction| direction.set_timed(is_timed));
+    }
+
     /// What was done so far.
     pub fn statistics(&self) -> LinkStatistics {
         self.lock().statistics()
@@ -192,6 +202,15 @@ impl Shared {
 }
 
 impl Link {
+    /// Whether one machine waits for the other, which stands; in real time nothing stands, and nothing has to.
+    fn stands(&mut self) -> bool {
+        let bounds = End::BOTH.map(|end| (end, self.bound_ns(end)));
+        let Time::Together(together) = &self.time else { return true };
+        bounds
+            .into_iter()
+            .any(|(end, bound_ns)| bound_ns.is_some_and(|bound_ns| together.rests(end, bound_ns)))
+    }
+
     /// What was done so far.
     pub(crate) fn statistics(&mut self) -> LinkStatistics {
         let [lower, upper] = [End::Lower, End::Upper].map(|end| {

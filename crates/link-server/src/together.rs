@@ -81,10 +81,16 @@ impl Together {
         self.told[end.index()].waits = waits;
     }
 
+    /// Whether a machine waits at this bound of it.
+    pub fn rests(&self, end: End, bound_ns: u64) -> bool {
+        let told = self.told[end.index()];
+        told.waits && told.now_ns >= bound_ns
+    }
+
     /// Whether a machine waits at this bound of it. It is about to be given something to do there, so it may send at once.
     pub fn wake(&mut self, end: End, bound_ns: u64) -> bool {
+        let rests = self.rests(end, bound_ns);
         let told = &mut self.told[end.index()];
-        let rests = told.waits && told.now_ns >= bound_ns;
         if rests {
             told.sends_ns = told.now_ns;
         }

@@ -116,6 +116,8 @@ pub struct Direction {
     /// What `free_at_ns` is short of the exact time, in parts of `1 / rate` nanoseconds: rates of many frames are exact.
     short_by: u128,
     random: SeededOrder,
+    /// Whether frames take the time of their bytes, wait for room and are lost; otherwise they only have the delay.
+    is_timed: bool,
 }
 
 impl Direction {
@@ -127,11 +129,21 @@ impl Direction {
             free_at_ns: 0,
             short_by: 0,
             random: SeededOrder::new(seed),
+            is_timed: true,
         }
+    }
+
+    /// Whether frames take the time of their bytes, wait for room and are lost from now on. The delay remains: it is how far one machine may
+    /// run ahead of the other.
+    pub fn set_timed(&mut self, is_timed: bool) {
+        self.is_timed = is_timed;
     }
 
     /// When the interface takes a frame that the machine has for it: now, or when enough of what it has is on the wire.
     pub fn room_at_ns(&self, now_ns: u64) -> u64 {
+        if !self.is_timed {
+            return now_ns;
+        }
         let rate = u128::from(self.wire.rate_bits_per_s);
         let queue_ns = u128::from(self.wire.queue_bytes) * 8 * NS_PER_S / rate;
         let queue_ns = u64::try_from(queue_ns).unwrap_or(u64::MAX);
@@ -149,7 +161,7 @@ impl Direction {
         for (index, bytes) in frames.into_iter().enumerate() {
             let (begins_ns, wire_bytes) = (self.free_at_ns, wire_bytes(bytes));
             self.occupy(wire_bytes);
-            let is_lost = self.random.unit() < self.wire.loss;
+            let is_lost = self.is_timed && self.random.unit() < self.wire.loss;
             match runs.last_mut().filter(|run| matches!(run.fate, Fate::Lost { .. }) == is_lost) {
                 Some(run) => {
                     run.frames.end = index + 1;
@@ -177,6 +189,9 @@ impl Direction {
 
     /// The wire is taken for that many bytes more.
     fn occupy(&mut self, bytes: u64) {
+        if !self.is_timed {
+            return;
+        }
         let rate = u128::from(self.wire.rate_bits_per_s);
         let parts = u128::from(bytes) * 8 * NS_PER_S + self.short_by;
         let ns = u64::try_from(parts / rate).unwrap_or(u64::MAX);
@@ -254,6 +269,22 @@ mod tests {
         // Six standard deviations of a binomial: 6 · sqrt(100 000 · 0.1 · 0.9).
         assert!(count.abs_diff(10_000) < 570, "{count}");
         assert!(lost(1) == lost(1) && lost(1) != lost(2));
+    }
+
+    #[test]
+    fn without_timing_frames_have_the_delay_alone_and_none_is_lost() {
+        let wire = Wire { loss: 0.5, queue_bytes: 1538, ..GBIT };
+        let mut direction = Direction::new(wire, 3);
+        direction.set_timed(false);
+        for _ in 0..100 {
+            assert_eq!(direction.room_at_ns(9), 9);
+            assert_eq!(arrival(direction.send(9, [1514])), 9 + 100_000);
+        }
+        direction.set_timed(true);
+        // What was sent without it is no debt, and decides nothing of what is lost later.
+        let mut fresh = Direction::new(wire, 3);
+        let both = |now_ns| [&mut direction, &mut fresh].map(|d| fate(d.send(now_ns, [1514])));
+        assert!((1..100).map(|at| at * 1_000_000).map(both).all(|[a, b]| a == b));
     }
 
     proptest! {

@@ -120,6 +120,25 @@ fn a_machine_waits_where_a_frame_of_the_other_may_arrive_until_that_has_promised
 }
 
 #[test]
+fn timing_is_switched_when_one_machine_waits_for_the_other() {
+    let (shared, [mut lower, mut upper]) = joined(GBIT, [0, 0]);
+    (0..3).for_each(|_| _ = upper.offer(100));
+    // It may send at once, and the other has not come as far as that lets it.
+    shared.run_until(End::Lower, [0, 0], None);
+    let switched = Arc::clone(&shared);
+    let switching = std::thread::spawn(move || switched.set_timed(false));
+    lower.send(&[&frame(1)]);
+    shared.run_until(End::Lower, [0, 0], Some(Queue::Transmit));
+    assert!(!switching.is_finished(), "both have something to do");
+    let waiting = waiting(&shared, 100_000);
+    switching.join().unwrap();
+    lower.send(&[&frame(2)]);
+    shared.run_until(End::Lower, [10_000, NEVER], Some(Queue::Transmit));
+    assert_eq!(waiting.join().unwrap(), Some(100_672), "the first was sent with its time");
+    assert_eq!(shared.run_until(End::Upper, [100_672, NEVER], None), Some(110_000), "the second without");
+}
+
+#[test]
 fn a_machine_does_not_wait_for_one_that_is_lost() {
     let (shared, _guests) = joined(GBIT, [0, 0]);
     shared.run_until(End::Lower, [0, 0], None);

@@ -291,7 +291,7 @@ fn prepare(
     progress("emptying the caches");
     built.end_preparation()?;
     built.empty_caches()?;
-    lab.set_disk_timing(true)?;
+    lab.set_timing(true)?;
     Ok(wait_for_start(machine, built, request.seed)?)
 }
 
@@ -328,7 +328,7 @@ fn measure_on(
     let recorded = observation.stop(lab, built);
     // The disk of a machine that stands for ever never comes to rest, and goes with it.
     let output = output.map_err(CellError::Machine)?;
-    lab.set_disk_timing(false)?;
+    lab.set_timing(false)?;
     let mut load = request.workload.parse_output(&output)?;
     let recorded = recorded?;
     let truth = marked.and_then(|file| joined::truth(built, &recorded, &output, &file));

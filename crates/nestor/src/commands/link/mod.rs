@@ -12,6 +12,7 @@ use nestor_link_server::control::{LinkRequest, LinkResponse};
 use nestor_link_server::{ControlClient, LinkOptions, LinkTime, serve};
 use nestor_stack::{BitRate, Bytes, Layer, LinkOptions as Figures, Percentage, TimeSpan, link_default};
 
+use crate::arguments::Switch;
 use crate::interrupt::stopped_by_signals;
 use crate::output::print_json;
 
@@ -43,6 +44,11 @@ pub enum LinkCommand {
 /// What can be asked of a served link.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum LinkControl {
+    /// Switch the times of frames and their losses; the delay remains
+    Timing {
+        /// on or off
+        state: Switch,
+    },
     /// Say what was done so far
     Statistics,
     /// Log each frame from now on
@@ -110,6 +116,7 @@ pub fn run(command: LinkCommand) -> Result<ExitCode> {
         LinkCommand::Check(arguments) => return check::run(&arguments),
         LinkCommand::Control { control, command } => {
             let request = match command {
+                LinkControl::Timing { state } => LinkRequest::Timing { on: state == Switch::On },
                 LinkControl::Statistics => LinkRequest::Statistics,
                 LinkControl::StartLog { file } => LinkRequest::StartLog { path: std::path::absolute(file)? },
                 LinkControl::StopLog => LinkRequest::StopLog,
