@@ -10,6 +10,8 @@ use crate::claims::{ClaimResult, figures, judge};
 use crate::record::{CellRecord, Measured, Outcome};
 use crate::{Store, Study, StudyRecord, Verdict};
 
+mod known_answers;
+
 const FILE: &str = include_str!("../../../../../studies/esx-disk.toml");
 const HASH: &str = "0123456789abcdef";
 
