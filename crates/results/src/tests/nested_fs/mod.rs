@@ -15,6 +15,7 @@ use crate::record::{CellRecord, Measured, Outcome};
 use crate::{CellKey, CellSample, Decisions, Store, Study, StudyRecord, WrittenWorkload};
 
 mod identity;
+mod known_answers;
 
 const FILE: &str = include_str!("../../../../../studies/nested-fs.toml");
 /// What a made-up run without tracing takes of the host's processor.
