@@ -193,8 +193,8 @@ fn planted_cell(stack: &str, workload: &str, block: u32, planted: Planted) -> Ce
     CellRecord { outcome: Outcome::Measured(measured), ..record }
 }
 
-fn judged_planted(planted: Planted) -> Vec<ClaimResult> {
-    judged_with("faithful", &|stack, workload, block| planted_cell(stack, workload, block, planted)).0
+fn judged_planted(scale: &str, planted: Planted) -> Vec<ClaimResult> {
+    judged_with(scale, &|stack, workload, block| planted_cell(stack, workload, block, planted)).0
 }
 
 /// What is said of the claims that are measured and of their parts, but for those with this verdict.
@@ -214,20 +214,22 @@ fn otherwise(results: &[ClaimResult], verdict: Verdict) -> Vec<String> {
 
 #[test]
 fn the_published_numbers_reproduce_every_row_that_is_measured() {
-    let results = judged_planted(Planted::Published);
-    assert_eq!(otherwise(&results, Verdict::Reproduced), Vec::<String>::new());
-    // With both controllers, and the mail model on both arrays.
-    for (id, parts) in [("A-8", 6), ("A-16", 8), ("A-34", 2), ("A-37", 2), ("A-43", 4), ("A-44", 4)] {
-        let result = results.iter().find(|r| r.claim.id == id).unwrap();
-        assert_eq!(result.parts.len(), parts, "{id}: {}", result.reason);
+    for scale in ["faithful", "paper"] {
+        let results = judged_planted(scale, Planted::Published);
+        assert_eq!(otherwise(&results, Verdict::Reproduced), Vec::<String>::new(), "{scale}");
+        // With both controllers, and the mail model on both arrays.
+        for (id, parts) in [("A-8", 6), ("A-16", 8), ("A-34", 2), ("A-37", 2), ("A-43", 4), ("A-44", 4)] {
+            let result = results.iter().find(|r| r.claim.id == id).unwrap();
+            assert_eq!(result.parts.len(), parts, "{scale}: {id}: {}", result.reason);
+        }
+        let dbench = results.iter().find(|r| r.claim.id == "A-15").unwrap();
+        assert_eq!(dbench.verdict, Verdict::Reproduced, "{scale}: {}", dbench.reason);
     }
-    let dbench = results.iter().find(|r| r.claim.id == "A-15").unwrap();
-    assert_eq!(dbench.verdict, Verdict::Reproduced, "{}", dbench.reason);
 }
 
 #[test]
 fn the_opposite_contradicts_every_row_that_compares() {
-    let told = otherwise(&judged_planted(Planted::Opposite), Verdict::Contradicted);
+    let told = otherwise(&judged_planted("faithful", Planted::Opposite), Verdict::Contradicted);
     // A surface keeps its shape here: the test below. All points gain or lose alike, so one extreme lies on the published side.
     let others: Vec<&String> = told.iter().filter(|told| !told.starts_with("A-13")).collect();
     assert_eq!(
@@ -245,7 +247,7 @@ fn the_opposite_contradicts_every_row_that_compares() {
 
 #[test]
 fn a_surface_of_another_shape_contradicts_that_it_keeps_its_shape() {
-    let results = judged_planted(Planted::ExchangedShapes);
+    let results = judged_planted("faithful", Planted::ExchangedShapes);
     let shape = results.iter().find(|r| r.claim.id == "A-13").unwrap();
     assert_eq!(shape.verdict, Verdict::Contradicted, "{}", shape.reason);
 }
