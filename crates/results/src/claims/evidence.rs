@@ -3,7 +3,8 @@
 //! | name | one row for each |
 //! |---|---|
 //! | `cell` | counted run: the latest measured one of a cell, without violated identities, on one side of every change point |
-//! | `apart` | the same of a part of the study that is compared with nothing, and may be recorded otherwise; `cell` has none of these |
+//! | `latest` | latest measured run of a cell, whatever its marks and wherever it lies: for rows about the checks themselves |
+//! | `apart` | the same as `cell` of a part of the study that is compared with nothing, and may be recorded otherwise; `cell` has none of these |
 //! | `twin` | cell that ran traced and untraced |
 //! | `raw_disk` | `cell` of a guest on the raw disk, in the cache mode that is asked about |
 //! | `pair` | `cell` of a nested stack with the raw disk of the same guest, workload and block |
@@ -121,8 +122,9 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(crate) const TABLES: [&str; 17] = [
+pub(crate) const TABLES: [&str; 18] = [
     "cell",
+    "latest",
     "apart",
     "twin",
     "raw_disk",
@@ -145,9 +147,11 @@ fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec
     // Where temporary tables are kept: they are small, and the folder for temporary files may be full.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.execute_batch(
-        "CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, apart INTEGER NOT NULL DEFAULT 0)",
+        "CREATE TEMP TABLE latest (run INTEGER PRIMARY KEY);
+        CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, apart INTEGER NOT NULL DEFAULT 0)",
     )?;
-    connection.execute(COUNTED, params![study.hash])?;
+    connection.execute(LATEST, params![study.hash])?;
+    connection.execute(COUNTED, [])?;
     set_apart(connection, study)?;
     let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
@@ -186,14 +190,17 @@ fn cache_modes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(modes)
 }
 
-/// The latest measured run of each cell; of those, not the ones with a violated identity.
+/// The latest measured run of each cell, and of each untraced repeat.
+const LATEST: &str = "
+INSERT INTO temp.latest (run)
+SELECT max(number) FROM main.runs WHERE study_hash = ?1 AND outcome = 'measured'
+GROUP BY stack, workload, block, repeat, untraced_twin";
+
+/// Of those, not the ones with a violated identity. A row that tests an identity reads `latest`, where they still are.
 const COUNTED: &str = "
 INSERT INTO temp.counted (run)
-SELECT latest.number FROM (
-    SELECT max(number) AS number FROM main.runs WHERE study_hash = ?1 AND outcome = 'measured'
-    GROUP BY stack, workload, block, repeat, untraced_twin
-) AS latest
-WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND m.mark = 'inconsistent')";
+SELECT latest.run FROM temp.latest
+WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.run AND m.mark = 'inconsistent')";
 
 /// The columns on what a run recorded follow its record in `runs`, so they are read from an index instead.
 ///
