@@ -37,7 +37,7 @@ fn requests_are_joined_with_those_that_the_marks_tell_of() {
 }
 
 #[test]
-#[ignore = "builds seven stacks, about 7 minutes; part of `make test-long`"]
+#[ignore = "builds eight stacks, about 9 minutes; part of `make test-long`"]
 fn through_other_layers_too() {
     if !can_run(false, true) {
         return;
@@ -52,6 +52,8 @@ fn through_other_layers_too() {
         ("part:start=63s/kvm/raw/xfs/part:start=63s/hdd", "stamps:mixed", 0.99),
         // What waits in the host's page cache is joined by place and order.
         ("kvm:disk=lsi:cache=writethrough/vmdk/ext4/hdd", "stamps:mixed", 0.99),
+        // An image on another machine.
+        ("kvm:memory=512M/raw/nfs/link:memory=2G/xfs/hdd", "stamps:mixed", 0.99),
         // Neighbouring writes are merged in the host.
         ("kvm:disk=virtio-scsi/raw/xfs/hdd:sched=mq-deadline", "stamps:mixed:sequential=90:depth=32", 0.99),
         // Many for the same few places at once.

@@ -87,6 +87,29 @@ fn a_network_disk_repeats_and_its_requests_are_joined_with_those_of_the_server()
 }
 
 #[test]
+#[ignore = "boots a guest in a client, about 2 minutes; part of `make test-long`"]
+fn a_guest_that_mounts_a_file_system_in_an_image_calls_the_server_itself() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let stack = "nfs:vers=3/kvm:memory=512M/link:memory=1G/ext2/loop/raw:size=1G/xfs/hdd";
+    let run = ["run", stack, "wml:create-tree:scale=0.002:runtime=off", "-n", "1", "--json"];
+    let output = sandbox.nestor(run).args(["--store", &sandbox.text("results.sqlite")]).assert().success();
+    let view: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let network = &view[0]["networks"][0];
+    let procedures = network["procedures"].as_array().unwrap_or_else(|| panic!("calls: {network}"));
+    for row in procedures {
+        assert_eq!(row["calls"], row["server_calls"], "{row}");
+    }
+    // Each of the 200 files is created once, and the report of the load itself.
+    let created = procedures.iter().find(|row| row["procedure"] == "CREATE").map(|row| &row["calls"]);
+    assert!(created.and_then(Value::as_u64) >= Some(200), "{network}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 #[ignore = "builds two stacks on two machines, about 4 minutes; part of `make test-long`"]
 fn a_server_judges_what_requests_of_a_guest_are_for_in_a_partition_too() {
     if !can_run(false, true) {
