@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{lock, nfs_server};
+use super::lock;
 use crate::connection::GREETING;
 use crate::hypervisor::RunningMachine;
 use crate::loss::Loss;
@@ -40,7 +40,7 @@ impl NfsServerWatch {
     pub(super) fn begin(self) {
         std::thread::spawn(move || {
             // Without the kernel's list of processes, its time limits end the load.
-            if await_end().is_ok() && !self.is_to_end.load(Ordering::Relaxed) {
+            if await_end(threads).is_ok() && !self.is_to_end.load(Ordering::Relaxed) {
                 self.tell();
             }
         });
@@ -57,18 +57,21 @@ impl NfsServerWatch {
     }
 }
 
-/// Waits until the server has no thread any more.
-fn await_end() -> io::Result<()> {
-    while nfs_server::threads() > 0 {
-        let threads = threads()?;
-        let mut ends: Vec<_> = threads.iter().map(|thread| PollFd::new(thread, PollFlags::IN)).collect();
-        if ends.is_empty() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+/// Waits until the server has no thread any more. It had some: that none is found at first means that they cannot be seen.
+///
+/// The kernel's own count of them is not asked, because it may follow their ends.
+fn await_end(mut threads: impl FnMut() -> io::Result<Vec<OwnedFd>>) -> io::Result<()> {
+    let mut running = threads()?;
+    if running.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    while !running.is_empty() {
+        let mut ends: Vec<_> = running.iter().map(|thread| PollFd::new(thread, PollFlags::IN)).collect();
         match poll(&mut ends, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
+        running = threads()?;
     }
     Ok(())
 }
@@ -80,4 +83,42 @@ fn threads() -> io::Result<Vec<OwnedFd>> {
     let stats = processes.filter_map(|process| process.ok()?.stat().ok());
     let threads = stats.filter(is_one).filter_map(|stat| Pid::from_raw(stat.pid));
     Ok(threads.filter_map(|thread| pidfd_open(thread, PidfdFlags::empty()).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// Those of some processes that have not ended.
+    fn running(processes: &mut [Child]) -> io::Result<Vec<OwnedFd>> {
+        let mut found = Vec::new();
+        for process in processes {
+            if process.try_wait()?.is_none() {
+                found.push(pidfd_open(Pid::from_child(process), PidfdFlags::empty())?);
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn a_server_has_ended_when_none_of_its_threads_is_left() {
+        let sleeping = || Command::new("sleep").arg("600").spawn().unwrap();
+        let mut processes = [sleeping(), sleeping(), sleeping()];
+        let mut looks = 0;
+        let ended = await_end(|| {
+            let left = running(&mut processes)?;
+            assert_eq!(left.len(), 3 - looks, "it looks again when one has ended");
+            if let Some(next) = processes.get_mut(looks) {
+                next.kill()?;
+            }
+            looks += 1;
+            Ok(left)
+        });
+        assert!(ended.is_ok() && looks == 4, "{ended:?} after {looks}");
+        processes.iter_mut().for_each(|process| _ = process.wait());
+        // One whose threads cannot be seen is not known to have ended.
+        assert_eq!(await_end(|| Ok(Vec::new())).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }
