@@ -87,7 +87,7 @@ fn a_server_that_ends_and_handles_that_become_stale_are_told_and_nothing_is_left
         ("rpc.nfsd 0", "the NFS server of `nfs:vers=3` on the host has ended"),
         (r#"exportfs -u "$export""#, "the layer `nfs:vers=3`: the host no longer exports"),
         (made_anew, "the layer `nfs:vers=3`: "),
-        (r#"rm -r "$directory"/nestor"#, "was removed or made anew while the client had it mounted"),
+        (r#"rm -r "$directory""#, "was removed or made anew while the client had it mounted"),
     ] {
         let said = broken.said_of(stack, fault);
         assert!(said.contains(why) && said.contains("run it again"), "{fault}: {said}");
