@@ -1,4 +1,4 @@
-//! The built-in study of virtual machines on network storage: its claims and figures on a made-up store that has every cell.
+//! Made-up cells of the study of virtual machines on network storage: with the published numbers, and with others.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,10 @@ use nestor_stack::{Layer, LayerDefinition, Stack};
 use nestor_trace::rpc::RpcCounts;
 use nestor_trace::{AccessPattern, CallMetrics, DirectionMetrics, FileAccesses, LayerMetrics, SeekMetrics};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
-use tempfile::TempDir;
 
-use super::fixture::*;
-use crate::claims::{ClaimResult, figures, judge};
+use super::super::fixture::*;
 use crate::network::NetworkRecord;
 use crate::record::{CellRecord, LayerRecord, Measured, Outcome};
-use crate::{Store, Study, StudyRecord, Verdict};
-
-const FILE: &str = include_str!("../../../../studies/virtual-nas.toml");
-const HASH: &str = "0123456789abcdef";
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
@@ -29,7 +23,7 @@ enum Way {
 
 /// What is planted: the published numbers, or each comparison of them the other way round.
 #[derive(Clone, Copy, PartialEq)]
-enum Planted {
+pub(super) enum Planted {
     Published,
     Opposite,
     /// The published numbers, but what is recorded in full takes ten times as long.
@@ -191,11 +185,27 @@ fn done(way: Way, workload: &str, planted: Planted) -> Done {
         way => way,
     };
     let is_allocated = (asked.option("allocated") == Some("on")) != is_turned;
-    match () {
+    let done = match () {
         () if asked.is("create-tree") => create(way, asked.width()),
         () if asked.is("stat-tree") => stat(way, one_directory),
         () if asked.is("nas-seq-write") => write(way, asked.is_small(), is_allocated),
         () => read(way, asked.is_small()),
+    };
+    if is_turned { with_other_reads(done, &asked) } else { done }
+}
+
+/// The same with what is read by far the other way round: a guest that would read nothing reads ahead ten times what it writes, and those who
+/// read more than they were asked for read a tenth of it.
+fn with_other_reads(done: Done, asked: &Asked<'_>) -> Done {
+    const AHEAD: u64 = 64 << 10;
+    match () {
+        () if asked.is("nas-rand-read") => Done {
+            read: Calls::of(done.read.bytes as f64 / 10.0, 4096),
+            blocks_read: done.blocks_read / 10,
+            ..done
+        },
+        () if asked.is("stat-tree") || done.read.calls > 0 => done,
+        () => Done { read: Calls::of(640.0 * MIB as f64, AHEAD), ..done },
     }
 }
 
@@ -252,10 +262,24 @@ fn accesses(workload: &str, planted: Planted) -> FileAccesses {
         sequential,
         seek_mean_bytes: Some(if is_tree { 1e6 } else { 4e6 }),
     };
-    FileAccesses { reads: pattern(98, 0), writes: pattern(52, 49) }
+    match planted {
+        Planted::Opposite => FileAccesses { reads: pattern(0, 0), writes: pattern(0, 0) },
+        _ => FileAccesses { reads: pattern(98, 0), writes: pattern(52, 49) },
+    }
 }
 
-fn network(stack: &Stack, done: &Done, accesses: FileAccesses) -> NetworkRecord {
+/// What the server's loop device writes to the image, of a hundred writes.
+fn own_writes(planted: Planted) -> AccessPattern {
+    let size = if planted == Planted::Opposite { 128 << 10 } else { 4096 };
+    AccessPattern {
+        accesses: 100,
+        bytes: 100 * size,
+        sizes: BTreeMap::from([(size, 100)]),
+        ..AccessPattern::default()
+    }
+}
+
+fn network(stack: &Stack, done: &Done, workload: &str, planted: Planted) -> NetworkRecord {
     let is_nfs = |layer: &Layer| matches!(layer.definition(), LayerDefinition::NetworkFileSystem);
     let position = stack.layers().iter().position(is_nfs).unwrap();
     let mut calls = vec![("READ", done.read), ("WRITE", done.write)];
@@ -268,13 +292,8 @@ fn network(stack: &Stack, done: &Done, accesses: FileAccesses) -> NetworkRecord 
         server: counts(&calls),
         mount: None,
         calls: Some(Box::new(CallMetrics {
-            own_writes: Some(AccessPattern {
-                accesses: 100,
-                bytes: 100 * 4096,
-                sizes: BTreeMap::from([(4096, 100)]),
-                ..AccessPattern::default()
-            }),
-            accesses: Some(accesses),
+            own_writes: Some(own_writes(planted)),
+            accesses: Some(accesses(workload, planted)),
             ..CallMetrics::default()
         })),
         to_server: sent.clone(),
@@ -320,7 +339,7 @@ fn layers(stack: &Stack, done: &Done) -> Vec<LayerRecord> {
 }
 
 /// A cell that takes `slowdown` times as long as what is planted.
-fn cell(stack: &str, workload: &str, block: u32, planted: Planted, slowdown: u64) -> CellRecord {
+pub(super) fn cell(stack: &str, workload: &str, block: u32, planted: Planted, slowdown: u64) -> CellRecord {
     let parsed = Stack::parse(stack).unwrap();
     let way = match (parsed.is_beside(), parsed.innermost_hypervisor()) {
         (false, _) if parsed.layers().iter().any(|layer| layer.partition().is_some()) => Way::Misaligned,
@@ -341,205 +360,8 @@ fn cell(stack: &str, workload: &str, block: u32, planted: Planted, slowdown: u64
         operations: done.classes.iter().map(class).collect::<BTreeMap<_, _>>(),
         ..of_all.load.clone()
     };
-    let networks = vec![network(&parsed, &done, accesses(workload, planted))];
+    let networks = vec![network(&parsed, &done, workload, planted)];
     let layers = layers(&parsed, &done);
     let outcome = Outcome::Measured(Measured { load, layers, networks, ..of_all });
     CellRecord { workload: workload.into(), outcome, ..record(stack, block, 4096) }
-}
-
-fn judged(scale: &str, planted: Planted) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
-    let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
-    let folder = TempDir::new().unwrap();
-    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
-    for stack in &study.stacks {
-        for workload in &study.workloads {
-            let Some(rule) = study.rule(stack, workload) else { continue };
-            let is_slow = match planted {
-                Planted::SlowApart => study.is_apart(stack, workload),
-                Planted::SlowCompared => !study.is_baseline(stack) && !study.is_apart(stack, workload),
-                Planted::Published | Planted::Opposite | Planted::Trickle => false,
-            };
-            let slowdown = if is_slow { 10 } else { 1 };
-            for block in 0..rule.replications {
-                store.insert(&cell(stack, workload, block, planted, slowdown)).unwrap();
-            }
-        }
-    }
-    let study = StudyRecord {
-        hash: HASH.to_owned(),
-        ground: "emulated".into(),
-        study,
-        sentinels: false,
-        ended_early: None,
-        sessions: Vec::new(),
-    };
-    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
-}
-
-fn verdict(results: &[ClaimResult], id: &str) -> Verdict {
-    results.iter().find(|r| r.claim.id == id).unwrap().verdict
-}
-
-/// Rows of what is configured.
-const SET_UP: [&str; 7] = ["H-1", "H-2", "H-3", "H-4", "H-11", "H-18", "H-33"];
-
-#[test]
-fn the_published_numbers_reproduce_every_row_that_is_measured() {
-    for scale in ["quick", "small", "faithful", "paper"] {
-        let (results, figures) = judged(scale, Planted::Published);
-        let ids: Vec<String> = results.iter().map(|r| r.claim.id.clone()).collect();
-        assert_eq!(ids, (1..=42).map(|n| format!("H-{n}")).collect::<Vec<_>>());
-        let other = |verdict: Verdict| -> Vec<&str> {
-            results.iter().filter(|r| r.verdict == verdict).map(|r| r.claim.id.as_str()).collect()
-        };
-        assert_eq!(other(Verdict::NotTestable), Vec::<&str>::new(), "{scale}");
-        let deviates = other(Verdict::Deviates);
-        assert!(deviates.iter().all(|id| SET_UP.contains(id)), "{scale}: {deviates:?}");
-        let said = |r: &ClaimResult| format!("{} {}: {}", r.claim.id, r.verdict.words(), r.reason);
-        let is_expected =
-            |verdict| matches!(verdict, Verdict::Reproduced | Verdict::Deviates | Verdict::NotTestable);
-        let wrong: Vec<String> = results.iter().filter(|r| !is_expected(r.verdict)).map(said).collect();
-        assert_eq!(wrong, Vec::<String>::new(), "{scale}");
-        let problems: Vec<&String> = figures.iter().filter_map(|figure| figure.problem.as_ref()).collect();
-        assert_eq!(problems, Vec::<&String>::new(), "{scale}");
-    }
-}
-
-#[test]
-fn the_opposite_contradicts_the_rows_that_compare() {
-    let (results, _) = judged("small", Planted::Opposite);
-    let compare = [
-        "H-6", "H-7", "H-8", "H-9", "H-17", "H-19", "H-20", "H-23", "H-25", "H-26", "H-27", "H-29", "H-30",
-        "H-31", "H-32", "H-34", "H-38", "H-39", "H-40", "H-41",
-    ];
-    let said: Vec<String> = compare
-        .into_iter()
-        .filter(|id| verdict(&results, id) != Verdict::Contradicted)
-        .map(|id| format!("{id}: {}", results.iter().find(|r| r.claim.id == id).unwrap().reason))
-        .collect();
-    assert_eq!(said, Vec::<String>::new());
-}
-
-/// A value of a table: its panel contains `panel`.
-fn value(figures: &[crate::Figure], id: &str, [panel, row, column]: [&str; 3]) -> Option<f64> {
-    let figure = figures.iter().find(|figure| figure.query.id == id).unwrap();
-    let is_there =
-        |r: &&crate::FigureRow| r.panel.contains(panel) && r.series == row && r.x.to_string() == column;
-    figure.rows.iter().find(is_there).map(|row| row.y)
-}
-
-#[test]
-fn the_tables_of_the_paper_have_the_published_numbers_beside_what_is_measured() {
-    let (_, figures) = judged("small", Planted::Published);
-    let of = |id: &str, place: [&str; 3]| value(&figures, id, place);
-    for width in ["width 20", "one directory"] {
-        let beside = |row: &str, way: &str| {
-            (of("table-1", [width, row, way]), of("table-1", [width, row, &format!("[{way}]")]))
-        };
-        let (found, published) = beside("CREATE calls", "NFS");
-        assert_eq!((found, published), (Some(100_000.0), Some(100_000.0)), "{width}");
-        let (found, published) = beside("written, MB", "VM-NFS");
-        assert!((found.unwrap() - published.unwrap()).abs() < 0.5, "{width}: {found:?} {published:?}");
-        let (found, published) = beside("files a second", "VM-NFS");
-        // Closing a file is an operation, too.
-        assert!((found.unwrap() / published.unwrap() - 1.0).abs() < 0.01, "{width}: {found:?} {published:?}");
-        assert_eq!(of("table-1", [width, "CREATE calls", "Guest-NFS"]), Some(100_000.0));
-    }
-    assert_eq!(of("table-2", ["one directory", "LOOKUP and GETATTR calls", "NFS"]), Some(1920.0));
-    assert_eq!(of("table-2", ["one directory", "LOOKUP and GETATTR calls", "VM-NFS"]), Some(0.0));
-}
-
-#[test]
-fn every_workload_has_the_costs_of_all_set_ups_beside_each_other() {
-    for scale in ["quick", "small", "faithful", "paper"] {
-        let (_, figures) = judged(scale, Planted::Published);
-        let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
-        let is_apart = |w: &crate::WrittenWorkload| study.stacks.iter().any(|s| study.apart(s, w).is_some());
-        let (apart, compared): (Vec<_>, Vec<_>) = study.workloads.iter().partition(|w| is_apart(w));
-        let costs = figures.iter().find(|figure| figure.query.id == "costs").unwrap();
-        for workload in apart {
-            assert!(costs.rows.iter().all(|row| row.panel != workload.as_str()), "{scale}: {workload}");
-        }
-        assert!(compared.len() >= 9, "{scale}");
-        for workload in compared {
-            for way in ["NFS", "VM-NFS", "Guest-NFS"] {
-                for row in
-                    ["time, ms", "calls of NFS", "seeks of the array", "over the link to the server, KiB"]
-                {
-                    let found = value(&figures, "costs", [workload.as_str(), row, way]);
-                    assert!(found.is_some(), "{scale}: {workload}: {row} of {way}");
-                }
-            }
-        }
-        let create = ["create-tree", "CREATE calls", "NFS"];
-        assert_eq!(value(&figures, "costs", create), Some(1000.0), "{scale}");
-    }
-}
-
-#[test]
-fn the_time_of_what_is_recorded_in_full_is_in_no_claim_and_no_figure() {
-    let study = Study::parse("studies/virtual-nas.toml", FILE, Some("quick")).unwrap();
-    let apart: Vec<&crate::Part> = study.parts.iter().filter(|part| part.apart).collect();
-    assert_eq!(apart.len(), 2);
-    assert!(apart.iter().all(|part| part.trace == Some(crate::TraceMode::Full)));
-    let (results, figures) = judged("quick", Planted::Published);
-    let (slow_results, slow_figures) = judged("quick", Planted::SlowApart);
-    let found = |results: &[ClaimResult]| -> Vec<String> {
-        results.iter().map(|r| format!("{} {:?} {}", r.claim.id, r.effect, r.reason)).collect()
-    };
-    assert_eq!(found(&slow_results), found(&results));
-    assert_eq!(slow_figures, figures);
-    // Of cells that are compared, it is.
-    let (slow_results, slow_figures) = judged("quick", Planted::SlowCompared);
-    assert!(found(&slow_results) != found(&results) && slow_figures != figures);
-}
-
-#[test]
-fn hardly_anything_is_not_more_than_nothing() {
-    let (results, _) = judged("small", Planted::Trickle);
-    for id in ["H-29", "H-30"] {
-        assert_eq!(verdict(&results, id), Verdict::Contradicted, "{id}");
-    }
-    let stat = results.iter().find(|r| r.claim.id == "H-20").unwrap();
-    let parts: Vec<&str> = stat.parts.iter().map(|part| part.name.as_str()).collect();
-    assert_eq!(
-        parts,
-        ["VM-NFS beside the published NFS"],
-        "NFS calls nothing here that it could be less than"
-    );
-    let (published, _) = judged("small", Planted::Published);
-    assert_eq!(published.iter().find(|r| r.claim.id == "H-20").unwrap().parts.len(), 2);
-}
-
-#[test]
-fn each_size_from_small_on_keeps_the_file_eight_times_as_large_as_the_memory_of_its_reader() {
-    for (scale, blocks) in [("paper", 3), ("faithful", 3), ("quick", 2), ("small", 3)] {
-        let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
-        assert_eq!(
-            study.parts.iter().map(|part| part.replications).collect::<Vec<_>>(),
-            vec![blocks; if ["paper", "faithful"].contains(&scale) { 4 } else { 5 }],
-            "{scale}"
-        );
-        let memory = |stack: &Stack| {
-            let of_layer = |layer: &Layer| layer.size("available").or_else(|| layer.size("memory"));
-            let of_link = || of_layer(stack.layers().iter().find(|layer| layer.name() == "link")?);
-            let guest = stack.innermost_hypervisor().map(|at| stack.layer(at));
-            guest.map_or_else(of_link, of_layer).unwrap().get()
-        };
-        for stack in &study.stacks {
-            let is_compared =
-                |w: &&crate::WrittenWorkload| study.holds(stack, w) && !study.is_apart(stack, w);
-            let workloads = study.workloads.iter().filter(|w| w.as_str().starts_with("wml:nas-"));
-            for workload in workloads.filter(is_compared) {
-                let file = workload.value().unwrap().data_set().file_bytes;
-                let memory = memory(stack.value().unwrap());
-                if scale != "quick" {
-                    assert_eq!(file, 8 * memory, "{scale}: {stack} {workload}");
-                } else if workload.as_str().starts_with("wml:nas-rand-read") {
-                    // Its time limit ends before anything could be read twice; still, no memory holds the file.
-                    assert!(file > memory, "{scale}: {stack} {workload}");
-                }
-            }
-        }
-    }
 }
