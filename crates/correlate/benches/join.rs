@@ -7,10 +7,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use nestor_correlate::{CacheBetween, CorrelateOptions, LevelInput, correlate};
-use nestor_layout::Class;
 use nestor_statistics::SeededOrder;
-use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request, RequestHeader, RequestWriter};
+
+#[path = "../src/played.rs"]
+mod played;
+use played::request;
 
 /// Records of all levels together.
 const RECORDS: u64 = 5_000_000;
@@ -98,23 +100,6 @@ fn write_levels(paths: [&Path; 3]) {
         writer.finish().expect("room for the traces");
         // What follows is to show what the correlation needs, not this.
         levels[index] = Vec::new();
-    }
-}
-
-fn request(operation: Operation, offset: u64, bytes: u64, times: [u64; 3]) -> Request {
-    let [queued_ns, issued_ns, completed_ns] = times;
-    Request {
-        id: 0,
-        operation,
-        flags: Flags::default(),
-        class: Class::Unknown,
-        offset,
-        bytes,
-        queued_ns,
-        issued_ns,
-        completed_ns,
-        bios: 1,
-        pid: 0,
     }
 }
 

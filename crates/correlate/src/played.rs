@@ -1,4 +1,4 @@
-//! Requests as tests play them.
+//! Requests as tests and benches play them.
 
 use nestor_layout::Class;
 use nestor_trace::event::Flags;

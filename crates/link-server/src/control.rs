@@ -137,14 +137,6 @@ impl ControlClient {
         }
     }
 
-    /// Switches the times of frames and their losses.
-    ///
-    /// # Errors
-    /// See [`Self::request`]; or the server refuses.
-    pub fn set_timing(&mut self, on: bool) -> Result<(), ServingError> {
-        self.expect_done(&LinkRequest::Timing { on })
-    }
-
     fn expect_done(&mut self, request: &LinkRequest) -> Result<(), ServingError> {
         match self.request(request)? {
             LinkResponse::Done => Ok(()),

@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use nestor_correlate::{ExtentMap, MappedExtent, Origin};
 use nestor_layout::Class;
 use nestor_statistics::SeededOrder;
-use nestor_trace::event::Flags;
 use nestor_trace::request_file::ClockReading;
 use nestor_trace::{Operation, Request, RequestHeader};
+
+#[path = "../../src/played.rs"]
+mod played;
+pub(crate) use played::request;
 
 pub const BLOCK: u64 = 4096;
 /// Bytes of the virtual disk.
@@ -437,24 +440,6 @@ fn clock(time: u64, (offset, ppm): (i64, f64)) -> u64 {
     let since = time as i64 - 1_000_000_000_000;
     // Hours before the first moment are still after the machine's boot.
     (time as i64 + 20_000_000_000_000 + offset + (since as f64 * ppm * 1e-6) as i64) as u64
-}
-
-/// A request without a number, a class or flags. `times` are when it was queued, issued and completed.
-pub fn request(operation: Operation, offset: u64, bytes: u64, times: [u64; 3]) -> Request {
-    let [queued_ns, issued_ns, completed_ns] = times;
-    Request {
-        id: 0,
-        operation,
-        flags: Flags::default(),
-        class: Class::Unknown,
-        offset,
-        bytes,
-        queued_ns,
-        issued_ns,
-        completed_ns,
-        bios: 1,
-        pid: 0,
-    }
 }
 
 /// An image whose extents lie in another order on the device.

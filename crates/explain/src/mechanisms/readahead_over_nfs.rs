@@ -1,5 +1,6 @@
 //! More is read over the network than the application asks for.
 
+use nestor_trace::BLOCK_BYTES;
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
@@ -19,12 +20,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Bytes over the network for each that the application asks for, from which on they are more than structures of file systems.
 const TIMES_ASKED: f64 = 1.5;
 
-/// A page of a cache, in bytes: a client or guest reads no less, whatever is asked for (`PAGE_SIZE` on x86).
-const PAGE_BYTES: f64 = 4096.0;
-
-/// Bytes that READ brings for each that the application asks for, of small reads a page; 0 if it reads nothing or nothing is read for it.
+/// Bytes that READ brings for each that the application asks for, of small reads a page, which is the least that a cache reads; 0 if it reads nothing or nothing is read for it.
 fn times_asked(e: &Evidence) -> f64 {
-    let asked = e.reads.bytes.max(e.reads.count * PAGE_BYTES);
+    let asked = e.reads.bytes.max(e.reads.count * BLOCK_BYTES as f64);
     if asked <= 0.0 { 0.0 } else { brought(e) / asked }
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::fixture::*;
+use super::judged::{HASH, recorded};
 use crate::claims::{
     Better, Claim, ClaimKind, ClaimResult, Evidence, Expected, FigureKind, FigureQuery, FigureX, figures,
     judge,
@@ -17,7 +18,6 @@ const NESTED: &str = "ext3/kvm:cache=writethrough/raw/jfs/hdd:size=8G";
 const OTHER_HOST: &str = "ext3/kvm:cache=writethrough/raw/xfs/hdd:size=8G";
 const RAW: &str = "ext3/kvm:cache=writethrough/hdd:size=8G";
 const RAW_UNCACHED: &str = "ext3/kvm/hdd:size=8G";
-const HASH: &str = "0123456789abcdef";
 
 /// A store with these runs: stack, block, MiB written.
 pub(super) struct Lab {
@@ -35,14 +35,7 @@ impl Lab {
         }
         let stacks = [RAW, RAW_UNCACHED, NESTED, OTHER_HOST].map(Into::into).to_vec();
         let study = Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]);
-        let study = StudyRecord {
-            hash: HASH.to_owned(),
-            ground: "emulated".into(),
-            study,
-            sentinels: false,
-            ended_early: None,
-            sessions: Vec::new(),
-        };
+        let study = recorded(HASH, study);
         Self { _folder: folder, store, study }
     }
 

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::fixture::*;
+use super::judged::recorded;
 use crate::claims::{Evidence, TABLES};
 use crate::record::{CellRecord, Mark, Outcome};
 use crate::{Store, Study, StudyRecord};
@@ -83,14 +84,8 @@ impl Kept {
             }
             store.insert(&run).unwrap();
         }
-        let study = StudyRecord {
-            hash: record(stacks[0], 0, MIB).study_hash.unwrap(),
-            ground: "emulated".into(),
-            study: Study::new("s", "S", stacks.map(Into::into).to_vec(), vec![workload.into()]),
-            sentinels: false,
-            ended_early: None,
-            sessions: Vec::new(),
-        };
+        let study = Study::new("s", "S", stacks.map(Into::into).to_vec(), vec![workload.into()]);
+        let study = recorded(&record(stacks[0], 0, MIB).study_hash.unwrap(), study);
         store.save_study(&study).unwrap();
         Self { _folder: folder, store, study }
     }

@@ -13,6 +13,7 @@ mod esx_disk;
 mod extremes;
 mod file;
 pub(crate) mod fixture;
+mod judged;
 mod links;
 mod migration;
 mod named_files;

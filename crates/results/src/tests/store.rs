@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::fixture::*;
+use super::judged::recorded;
 use crate::StackPart;
 use crate::record::{CellRecord, Mark, Outcome};
 use crate::{CellFailure, FailureCause, MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
@@ -171,14 +172,7 @@ fn study(hash: &str) -> StudyRecord {
         trace: TraceMode::Layers,
         ..Study::new("made-up", "Made up", vec!["a".into()], vec!["w".into()])
     };
-    StudyRecord {
-        hash: hash.to_owned(),
-        ground: "emulated".into(),
-        study,
-        sentinels: false,
-        ended_early: None,
-        sessions: Vec::new(),
-    }
+    recorded(hash, study)
 }
 
 #[test]

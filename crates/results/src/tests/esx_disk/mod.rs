@@ -3,17 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
-use tempfile::TempDir;
 
 use super::fixture::*;
-use crate::claims::{ClaimResult, figures, judge};
+use crate::claims::ClaimResult;
 use crate::record::{CellRecord, Measured, Outcome};
-use crate::{Store, Study, StudyRecord, Verdict};
+use crate::{Study, Verdict};
 
 mod known_answers;
 
 const FILE: &str = include_str!("../../../../../studies/esx-disk.toml");
-const HASH: &str = "0123456789abcdef";
 
 /// Milliseconds of a request: arrays seek less, mixed directions disturb each other, and a virtual machine adds a tenth.
 fn request_ms(stack: &str, bytes: f64, read: f64, random: f64) -> f64 {
@@ -100,25 +98,9 @@ fn judged_with(
     cell: &dyn Fn(&str, &str, u32) -> CellRecord,
 ) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
     let study = Study::parse("studies/esx-disk.toml", FILE, Some(scale)).unwrap();
-    let folder = TempDir::new().unwrap();
-    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
-    for stack in &study.stacks {
-        for workload in &study.workloads {
-            let Some(rule) = study.rule(stack, workload) else { continue };
-            for block in 0..rule.replications {
-                store.insert(&cell(stack, workload, block)).unwrap();
-            }
-        }
-    }
-    let study = StudyRecord {
-        hash: HASH.to_owned(),
-        ground: "emulated".into(),
-        study,
-        sentinels: false,
-        ended_early: None,
-        sessions: Vec::new(),
-    };
-    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+    super::judged::judged(study, |_, stack, workload, rule| {
+        (0..rule.replications).map(|block| cell(stack, workload, block)).collect()
+    })
 }
 
 /// Constants by verdict.

@@ -7,12 +7,11 @@ use nestor_layout::Class;
 
 use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{ClassMetrics, DirectionMetrics, LayerMetrics, SeekMetrics, TracePoint};
-use tempfile::TempDir;
 
 use super::fixture::*;
-use crate::claims::{ClaimResult, FigureX, figures, judge};
+use crate::claims::{ClaimResult, FigureX};
 use crate::record::{CellRecord, Measured, Outcome};
-use crate::{CellKey, CellSample, Decisions, Store, Study, StudyRecord, WrittenWorkload};
+use crate::{CellKey, CellSample, Decisions, Study, WrittenWorkload};
 
 mod identity;
 mod known_answers;
@@ -20,7 +19,6 @@ mod known_answers;
 const FILE: &str = include_str!("../../../../../studies/nested-fs.toml");
 /// What a made-up run without tracing takes of the host's processor.
 const UNTRACED_CPU: f64 = 0.3;
-const HASH: &str = "0123456789abcdef";
 
 /// A few requests, so that a few hundred records are made quickly.
 fn metrics(trace_point: TracePoint, factor: u64) -> LayerMetrics {
@@ -141,29 +139,17 @@ fn judged_with(
 ) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
     let mut study = of_scale(scale);
     study.stacks.retain(|stack| !left_out(stack));
-    let folder = TempDir::new().unwrap();
-    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
-    for stack in &study.stacks {
-        for workload in &study.workloads {
-            let Some(rule) = study.rule(stack, workload) else { continue };
-            for block in 0..rule.replications.clamp(*blocks.start(), *blocks.end()) {
-                let traced = cell(stack, workload, block);
-                store.insert(&traced).unwrap();
-                if rule.untraced_twin {
-                    store.insert(&untraced(traced)).unwrap();
-                }
+    super::judged::judged(study, |_, stack, workload, rule| {
+        let mut records = Vec::new();
+        for block in 0..rule.replications.clamp(*blocks.start(), *blocks.end()) {
+            let traced = cell(stack, workload, block);
+            records.push(traced.clone());
+            if rule.untraced_twin {
+                records.push(untraced(traced));
             }
         }
-    }
-    let study = StudyRecord {
-        hash: HASH.to_owned(),
-        ground: "emulated".into(),
-        study,
-        sentinels: false,
-        ended_early: None,
-        sessions: Vec::new(),
-    };
-    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+        records
+    })
 }
 
 /// The repeat of a run without tracing.

@@ -3,42 +3,24 @@
 mod made_up;
 
 use nestor_stack::{Layer, Stack};
-use tempfile::TempDir;
 
 use self::made_up::{Planted, cell};
-use crate::claims::{ClaimResult, figures, judge};
-use crate::{Store, Study, StudyRecord, Verdict};
+use crate::claims::ClaimResult;
+use crate::{Study, Verdict};
 
 const FILE: &str = include_str!("../../../../../studies/virtual-nas.toml");
-const HASH: &str = "0123456789abcdef";
 
 fn judged(scale: &str, planted: Planted) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
     let study = Study::parse("studies/virtual-nas.toml", FILE, Some(scale)).unwrap();
-    let folder = TempDir::new().unwrap();
-    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
-    for stack in &study.stacks {
-        for workload in &study.workloads {
-            let Some(rule) = study.rule(stack, workload) else { continue };
-            let is_slow = match planted {
-                Planted::SlowApart => study.is_apart(stack, workload),
-                Planted::SlowCompared => !study.is_baseline(stack) && !study.is_apart(stack, workload),
-                Planted::Published | Planted::Opposite | Planted::Trickle => false,
-            };
-            let slowdown = if is_slow { 10 } else { 1 };
-            for block in 0..rule.replications {
-                store.insert(&cell(stack, workload, block, planted, slowdown)).unwrap();
-            }
-        }
-    }
-    let study = StudyRecord {
-        hash: HASH.to_owned(),
-        ground: "emulated".into(),
-        study,
-        sentinels: false,
-        ended_early: None,
-        sessions: Vec::new(),
-    };
-    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+    super::judged::judged(study, |study, stack, workload, rule| {
+        let is_slow = match planted {
+            Planted::SlowApart => study.is_apart(stack, workload),
+            Planted::SlowCompared => !study.is_baseline(stack) && !study.is_apart(stack, workload),
+            Planted::Published | Planted::Opposite | Planted::Trickle => false,
+        };
+        let slowdown = if is_slow { 10 } else { 1 };
+        (0..rule.replications).map(|block| cell(stack, workload, block, planted, slowdown)).collect()
+    })
 }
 
 fn verdict(results: &[ClaimResult], id: &str) -> Verdict {
