@@ -164,6 +164,11 @@ pub(crate) fn is_network_mount(layer: &Candidate<'_>) -> bool {
     layer.layer().network_file_system().is_some()
 }
 
+/// The mount of a network file system that says for how long its client believes attributes of files, in place of all attributes.
+pub(crate) fn has_time_of_files(layer: &Candidate<'_>) -> bool {
+    layer.layer().network_file_system().is_some_and(|nfs| nfs.believed.file_max_s.is_some())
+}
+
 /// What gives the machine its processors that is the busiest. The outermost has them from no layer.
 pub(crate) fn is_of_busiest_machine(layer: &Candidate<'_>) -> bool {
     let busiest = layer.e.busiest_machine();

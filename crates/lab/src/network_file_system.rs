@@ -264,7 +264,7 @@ fn mount_options(options: &NfsOptions, remote: &Remote) -> Vec<String> {
     words.extend(options.rsize.map(|size| format!("rsize={}", size.get())));
     words.extend(options.wsize.map(|size| format!("wsize={}", size.get())));
     words.extend(options.sync.then(|| "sync".to_owned()));
-    words.extend(options.attributes_s.map(|seconds| format!("actimeo={seconds}")));
+    words.extend(options.believed.options().map(|(name, seconds)| format!("{name}={seconds}")));
     words
 }
 

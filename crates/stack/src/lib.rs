@@ -64,7 +64,9 @@ pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
-pub use layers::network::{Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default};
+pub use layers::network::{
+    BelievedAttributes, Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default,
+};
 pub use layers::{AVAILABLE_OPTION, HOST_MEMORY_OPTION, PartitionOptions, registry};
 pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;

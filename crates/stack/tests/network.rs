@@ -217,6 +217,18 @@ snapshots! {
                      ^^^^ delay cannot be `10ns`
       delay takes a time from 1us to 10s; the default is 100us
 "#;
+    attributes_that_are_set_twice: "nfs:actimeo=0:acdirmin=30/link/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs:actimeo=0:acdirmin=30/link/xfs/hdd
+                    ^^^^^^^^^^^ actimeo sets acdirmin too
+      write either actimeo or acdirmin
+"#;
+    attributes_that_end_before_they_begin: "nfs:acregmax=1:acregmin=3/link/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs:acregmax=1:acregmin=3/link/xfs/hdd
+                     ^^^^^^^^^^ acregmin is longer than acregmax
+      use a shorter acregmin, or a longer acregmax
+"#;
     a_start_within_a_sector: "part:start=1000/hdd" => @r#"
     an option has an invalid value
       part:start=1000/hdd
@@ -241,7 +253,10 @@ fn layers_of_networks_have_typed_options() {
     assert_eq!(part.partition().unwrap().start, Sectors(63));
     let mount = nfs.network_file_system().unwrap();
     assert_eq!((mount.version, mount.export, mount.sync), (NfsVersion::V4_1, Export::Async, false));
-    assert_eq!((mount.rsize, mount.wsize, mount.attributes_s), (None, Some(Bytes::kib(64)), Some(0)));
+    assert_eq!((mount.rsize, mount.wsize, mount.believed.all_s), (None, Some(Bytes::kib(64)), Some(0)));
+    let believed = Stack::parse("nfs:acregmin=0:acregmax=0:acdirmax=90/link/xfs/hdd").unwrap();
+    let believed = believed.layers()[0].network_file_system().unwrap().believed;
+    assert_eq!(believed.options().collect::<Vec<_>>(), [("acregmin", 0), ("acregmax", 0), ("acdirmax", 90)]);
     let cable = link.link().unwrap();
     assert_eq!((cable.rate, cable.delay), (BitRate(1_000_000_000), TimeSpan(2_000_000)));
     assert_eq!((cable.mtu, cable.queue, cable.loss), (9000, Bytes::kib(256), Percentage(10_000)));

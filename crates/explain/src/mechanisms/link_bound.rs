@@ -3,7 +3,7 @@
 use nestor_text::units;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has, is_link, is_network_file_system, is_network_mount};
+use crate::advice::{Proposal, has, has_time_of_files, is_link, is_network_file_system, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -136,6 +136,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             Proposal::more("larger reads (rsize=)", is_network_mount, "rsize"),
             Proposal::more("larger writes (wsize=)", is_network_mount, "wsize"),
             Proposal::more("fewer calls for attributes (actimeo=)", is_network_mount, "actimeo"),
+            Proposal::more("fewer calls for attributes of files (acregmax=)", has_time_of_files, "acregmax"),
         ]),
     };
     Some(found)

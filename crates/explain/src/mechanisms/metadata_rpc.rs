@@ -3,7 +3,9 @@
 use nestor_trace::rpc::CallKind;
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_network_file_system, is_network_file_system, is_network_mount};
+use crate::advice::{
+    Proposal, has_network_file_system, has_time_of_files, is_network_file_system, is_network_mount,
+};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -65,6 +67,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     ];
     found.advice = case.advice(&[
         Proposal::more("attributes that are believed for longer (actimeo=)", is_network_mount, "actimeo"),
+        Proposal::more("attributes of files that are believed for longer (acregmax=)", has_time_of_files, "acregmax"),
         Proposal::general("fewer and larger files"),
         Proposal::in_stacks(
             "a file system of the client's own in an image on the server (loop/raw/nfs, kvm/raw/nfs): its names and attributes are \

@@ -164,7 +164,11 @@ mod tests {
             :wsize=SIZE          -        a multiple of 4k from 4k to 1M  most bytes of one write (unset: what client and server agree on)
             :sync=off|on         off      on or off                       the client sends every write at once and waits until it is on the server's disk
             :export=sync|async   sync     sync or async                   when the server says that data are stored: sync, once they are on its disk; async, at once, so that a power cut of the server loses them
-            :actimeo=NUMBER      -        a whole number from 0 to 3600   for how many seconds the client believes attributes of files (unset: 3 to 60, by the kernel)
+            :actimeo=NUMBER      -        a whole number from 0 to 3600   for how many seconds the client believes attributes, instead of the four options that follow
+            :acregmin=NUMBER     -        a whole number from 0 to 3600   for how many seconds at least it believes those of a file (unset: 3, by the kernel)
+            :acregmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a file (unset: 60)
+            :acdirmin=NUMBER     -        a whole number from 0 to 3600   for how many seconds at least it believes those of a directory (unset: 30)
+            :acdirmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a directory (unset: 60)
         ");
         for layer in &layers {
             let text = in_full(layer);

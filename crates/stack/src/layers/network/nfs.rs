@@ -1,7 +1,6 @@
 //! `nfs`: a directory that one machine exports and another mounts.
 
-use crate::spec::no_conflicts;
-use crate::{Bytes, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
+use crate::{Bytes, Conflict, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
 
 /// The most that Linux moves in one request, `NFS_MAX_FILE_IO_SIZE` in `include/linux/nfs_xdr.h`; steps of pages, because the client
 /// reads and writes pages.
@@ -44,18 +43,46 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
             kind: OptionKind::Choice(Export::NAMES),
             default: Some("sync"),
         },
-        OptionSpec {
-            name: "actimeo",
-            summary: "for how many seconds the client believes attributes of files (unset: 3 to 60, by the kernel)",
-            kind: OptionKind::Number { min: 0, max: 3600 },
-            default: None,
-        },
+        believed("actimeo", "for how many seconds the client believes attributes, instead of the four options that follow"),
+        believed("acregmin", "for how many seconds at least it believes those of a file (unset: 3, by the kernel)"),
+        believed("acregmax", "for how many seconds at most it believes those of a file (unset: 60)"),
+        believed("acdirmin", "for how many seconds at least it believes those of a directory (unset: 30)"),
+        believed("acdirmax", "for how many seconds at most it believes those of a directory (unset: 60)"),
     ],
     definition: LayerDefinition::NetworkFileSystem,
     packages: &["nfs-kernel-server", "nfs-common"],
-    check: no_conflicts,
+    check,
     not_buildable: None,
 };
+
+/// An option of how long the client believes attributes without asking, in seconds; see `nfs(5)`.
+const fn believed(name: &'static str, summary: &'static str) -> OptionSpec {
+    OptionSpec { name, summary, kind: OptionKind::Number { min: 0, max: 3600 }, default: None }
+}
+
+/// Refuses times of attributes of which one would silently replace another, or that end before they begin.
+fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
+    let time = |name| layer.value::<u32>(name);
+    for (min, max) in [("acregmin", "acregmax"), ("acdirmin", "acdirmax")] {
+        if let Some(single) = [min, max].into_iter().find(|name| time(name).is_some())
+            && time("actimeo").is_some()
+        {
+            return Err(Conflict {
+                option: Some(single),
+                message: format!("actimeo sets {single} too"),
+                help: format!("write either actimeo or {single}"),
+            });
+        }
+        if time(min).zip(time(max)).is_some_and(|(min, max)| min > max) {
+            return Err(Conflict {
+                option: Some(min),
+                message: format!("{min} is longer than {max}"),
+                help: format!("use a shorter {min}, or a longer {max}"),
+            });
+        }
+    }
+    Ok(())
+}
 
 /// A version of NFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,8 +141,39 @@ pub struct NfsOptions {
     pub sync: bool,
     /// When the server says that data are stored.
     pub export: Export,
-    /// For how many seconds the client believes attributes; `None` for the kernel's choice.
-    pub attributes_s: Option<u32>,
+    /// For how long the client believes attributes.
+    pub believed: BelievedAttributes,
+}
+
+/// For how many seconds an NFS client believes attributes without asking; `None` leaves them to the kernel. See `nfs(5)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BelievedAttributes {
+    /// All of them (`actimeo`); the others are `None` then.
+    pub all_s: Option<u32>,
+    /// Those of a file, at least (`acregmin`).
+    pub file_min_s: Option<u32>,
+    /// Those of a file, at most (`acregmax`).
+    pub file_max_s: Option<u32>,
+    /// Those of a directory, at least (`acdirmin`).
+    pub directory_min_s: Option<u32>,
+    /// Those of a directory, at most (`acdirmax`).
+    pub directory_max_s: Option<u32>,
+}
+
+impl BelievedAttributes {
+    /// The options that are set, each with its name in `nfs(5)`.
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        let Self { all_s, file_min_s, file_max_s, directory_min_s, directory_max_s } = *self;
+        [
+            ("actimeo", all_s),
+            ("acregmin", file_min_s),
+            ("acregmax", file_max_s),
+            ("acdirmin", directory_min_s),
+            ("acdirmax", directory_max_s),
+        ]
+        .into_iter()
+        .filter_map(|(name, seconds)| Some((name, seconds?)))
+    }
 }
 
 impl Layer {
@@ -129,7 +187,13 @@ impl Layer {
             wsize: self.size("wsize"),
             sync: self.is_on("sync"),
             export: Export::ALL.into_iter().find(|of| of.name() == export)?,
-            attributes_s: self.value("actimeo"),
+            believed: BelievedAttributes {
+                all_s: self.value("actimeo"),
+                file_min_s: self.value("acregmin"),
+                file_max_s: self.value("acregmax"),
+                directory_min_s: self.value("acdirmin"),
+                directory_max_s: self.value("acdirmax"),
+            },
         })
     }
 }
