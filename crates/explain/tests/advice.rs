@@ -102,7 +102,9 @@ fn is_meant(stack: &Stack, at: LayerIndex, mechanism: MechanismName, option: &st
         (MechanismName::Flushes, "cache") => ["kvm", "nbd"].contains(&name),
         (_, "cache" | "disk" | "iothread") => name == "kvm",
         (_, "rsize" | "wsize" | "actimeo" | "sync" | "export") => name == "nfs",
-        (_, "acregmax") => stack.layer(at).network_file_system().is_some_and(|nfs| nfs.believed.file_max_s.is_some()),
+        (_, "acregmax") => {
+            stack.layer(at).network_file_system().is_some_and(|nfs| nfs.believed.file_max_s.is_some())
+        }
         (_, "rate" | "delay") => name == "link",
         (_, "alloc") => name == "raw",
         (_, "l2-cache" | "cluster" | "prealloc") => name == "qcow2",

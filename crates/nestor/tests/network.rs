@@ -3,6 +3,7 @@
 mod support;
 
 use serde_json::Value;
+use support::study_outcomes::outcomes;
 use support::{Sandbox, alone, can_run};
 
 #[test]
@@ -130,4 +131,40 @@ fn a_server_judges_what_requests_of_a_guest_are_for_in_a_partition_too() {
         assert!(requests >= 100.0 && right >= 0.95 * requests, "{stack}: {judged}");
         sandbox.assert_nothing_left();
     }
+}
+
+/// The three ways to a server's disk, with what is written and what is called there.
+const STUDY: &str = r#"
+name = "nas"
+title = "A study over a link"
+stacks = [
+    "nfs:vers=3/link:rate=100mbit:memory=512M/xfs/hdd",
+    "ext2/kvm:memory=512M/raw:size=1G/nfs:vers=3/link:rate=100mbit:memory=1G/xfs/hdd",
+    "nfs:vers=4.2/kvm:memory=512M/link:rate=100mbit/ext2/loop/raw:size=1G/xfs/hdd",
+]
+baseline = "nfs:vers=3/link:rate=100mbit:memory=512M/xfs/hdd"
+workloads = ["fio:rand-write:size=16M:bs=4k:runtime=1s", "wml:create-tree:scale=0.002"]
+replications = 1
+sentinels = false
+trace = "layers"
+"#;
+
+#[test]
+#[ignore = "measures six cells twice, about 8 minutes; part of `make test-long`"]
+fn the_same_study_over_a_link_twice_gives_the_same_numbers() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("study.toml"), STUDY).expect("a file");
+    let measured = ["once.sqlite", "again.sqlite"].map(|store| {
+        let arguments = ["study", "study.toml", "--on", "emulated:time=virtual", "--store", store];
+        let ended = sandbox.start(&arguments, &[]).end();
+        assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
+        outcomes(&sandbox, store)
+    });
+    assert_eq!(measured[0].len(), 6, "{measured:?}");
+    assert_eq!(measured[0], measured[1]);
+    sandbox.assert_nothing_left();
 }

@@ -5,15 +5,14 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nestor_results::{CellKey, RunFilter, Store};
 use nestor_slurm::{TaskFiles, TaskStatus};
 use rustix::process::Signal;
 use support::slurm_cluster::{SlurmCluster, has_slurm};
+use support::study_outcomes::outcomes;
 use support::{LIMIT, Sandbox, alone, can_run, signal};
 
 /// Cells that take a second or two: without a guest and without the time of a disk.
@@ -30,20 +29,6 @@ trace = "none"
 
 /// Cells of the study.
 const CELLS: usize = 6;
-
-/// What each cell came to; fails if one was measured twice.
-fn outcomes(sandbox: &Sandbox, store: &str) -> BTreeMap<CellKey, String> {
-    let Ok(store) = Store::open_read_only(&sandbox.path(store)) else { return BTreeMap::new() };
-    let runs = store.runs(&RunFilter::default()).expect("results can be read");
-    let mut outcomes = BTreeMap::new();
-    for run in runs {
-        assert!(run.record.measured().is_some(), "{:?}", run.record.failure());
-        let digest = run.record.outcome_digest().expect("it has a digest");
-        let twice = outcomes.insert(run.record.key(), digest);
-        assert!(twice.is_none(), "{:?} is there twice", run.record.key());
-    }
-    outcomes
-}
 
 /// What a task on a node says, once it has measured something and measures another cell.
 fn task_in_the_middle(sandbox: &Sandbox, node: &str) -> Option<(TaskFiles, TaskStatus)> {

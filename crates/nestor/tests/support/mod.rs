@@ -9,6 +9,7 @@ pub mod lab_machine;
 pub mod load_wml;
 pub mod loop_mount;
 pub mod slurm_cluster;
+pub mod study_outcomes;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

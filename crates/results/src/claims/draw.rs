@@ -38,10 +38,13 @@ fn without_values(query: &FigureQuery, refusal: &TooMuch) -> Figure {
     Figure { query: query.clone(), rows: Vec::new(), problem, left_out: Vec::new() }
 }
 
+/// What is said of a figure that no counted run has a value for.
+pub(crate) const NOTHING_MEASURED: &str = "no counted run has the values that it shows";
+
 fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
     let values = query::run(evidence, &query.sql).and_then(|found| rows(query, &found));
     let (rows, problem) = match values {
-        Ok(rows) if rows.is_empty() => (rows, Some("no counted run has the values that it shows".to_owned())),
+        Ok(rows) if rows.is_empty() => (rows, Some(NOTHING_MEASURED.to_owned())),
         Ok(rows) => (rows, None),
         Err(wrong) => (Vec::new(), Some(format!("the query of {} is wrong: {wrong}", query.id))),
     };

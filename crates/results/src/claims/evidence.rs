@@ -275,7 +275,7 @@ SELECT m.*,
     m.read_merges + m.write_merges AS merges,
     m.read_issued_bytes + m.write_issued_bytes AS issued_bytes,
     c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain,
-    c.bytes AS load_bytes, c.operations AS load_operations
+    c.bytes AS load_bytes, c.operations AS load_operations, c.marked
 FROM cell AS c JOIN main.layer_metrics AS m ON m.run = c.run
 WHERE m.trace_point IS NOT NULL;
 CREATE TEMP VIEW class AS
@@ -284,14 +284,14 @@ SELECT k.run, k.depth, k.class, k.requests, k.read_bytes, k.write_bytes, k.read_
         'mixed-metadata') AS extra,
     CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'
         WHEN m.trace_point IN ('blktrace', 'tracefs') THEN m.machine END AS level,
-    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain, c.bytes AS load_bytes
+    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain, c.bytes AS load_bytes, c.marked
 FROM cell AS c JOIN main.layer_classes AS k ON k.run = c.run
 JOIN main.layer_metrics AS m ON m.run = k.run AND m.depth = k.depth;
 CREATE TEMP VIEW seek AS
 SELECT s.run, s.depth, s.percent, s.distance_share,
     CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'
         WHEN m.trace_point IN ('blktrace', 'tracefs') THEN m.machine END AS level,
-    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain
+    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain, c.marked
 FROM cell AS c JOIN main.seeks AS s ON s.run = c.run
 JOIN main.layer_metrics AS m ON m.run = s.run AND m.depth = s.depth;
 CREATE TEMP VIEW load_options AS
@@ -312,7 +312,7 @@ CREATE TEMP TABLE pair AS
 SELECT c.run, min(b.run) AS baseline_run, c.block, c.half, c.guest, c.host, c.engine, c.load, c.workload, c.stack,
     geomean(b.throughput) AS baseline, c.throughput AS candidate, c.throughput / geomean(b.throughput) AS relative,
     geomean(b.latency_ms) AS baseline_latency_ms, c.latency_ms AS candidate_latency_ms,
-    c.latency_ms / geomean(b.latency_ms) AS relative_latency, max(c.marked, b.marked) AS marked
+    c.latency_ms / geomean(b.latency_ms) AS relative_latency, max(c.marked, max(b.marked)) AS marked
 FROM cell AS c JOIN raw_disk AS b ON b.guest = c.guest AND b.workload = c.workload AND b.block = c.block
 WHERE c.kind = 'nested' AND c.plain
 GROUP BY c.run;";

@@ -5,7 +5,7 @@
 
 mod changes;
 mod claim;
-mod draw;
+pub(crate) mod draw;
 mod evidence;
 mod figure;
 mod finding;

@@ -149,15 +149,15 @@ const VIEWS: &str = "
 CREATE TEMP VIEW surface AS
 SELECT p.run, p.size, p.read, p.random, p.depth, p.requests_per_s, p.requests_per_s * p.size / 1e6 AS mb_per_s,
     p.response_ms, p.cpu_share, c.block, c.repeat, c.stack, c.workload, c.kind, c.guest, c.device, c.cache, c.medium,
-    c.medium_options, c.host_cpu_busy
+    c.medium_options, c.host_cpu_busy, c.marked
 FROM surface_point AS p JOIN cell AS c USING (run);
 CREATE TEMP VIEW surface_fit AS
-SELECT f.*, c.block, c.stack, c.workload, c.kind, c.guest, c.device, c.medium, c.medium_options
+SELECT f.*, c.block, c.stack, c.workload, c.kind, c.guest, c.device, c.medium, c.medium_options, c.marked
 FROM surface_fitted AS f JOIN cell AS c USING (run);
 CREATE TEMP TABLE surface_pair AS
 SELECT v.run, min(n.run) AS baseline_run, v.block, v.block % 2 AS half, v.guest, v.device, v.medium, v.medium_options, v.workload, v.stack,
     v.size, v.read, v.random, v.depth, geomean(n.mb_per_s) AS baseline, v.mb_per_s AS candidate,
-    v.mb_per_s / geomean(n.mb_per_s) AS relative
+    v.mb_per_s / geomean(n.mb_per_s) AS relative, max(v.marked, max(n.marked)) AS marked
 FROM surface AS v JOIN surface AS n ON n.kind = 'native' AND n.guest IS v.guest AND n.medium IS v.medium
     AND n.medium_options IS v.medium_options AND n.workload = v.workload AND n.block = v.block
     AND n.size = v.size AND n.read = v.read AND n.random = v.random AND n.depth = v.depth
@@ -165,7 +165,8 @@ WHERE v.kind <> 'native'
 GROUP BY v.run, v.size, v.read, v.random, v.depth;
 CREATE TEMP TABLE surface_ratio AS
 SELECT v.run, min(n.run) AS baseline_run, v.block, v.guest, v.device, v.medium, v.medium_options, v.workload, v.stack,
-    v.size, v.read, v.random, v.depth, v.mb_per_s / geomean(n.mb_per_s) AS relative, min(v.measured, min(n.measured)) AS measured
+    v.size, v.read, v.random, v.depth, v.mb_per_s / geomean(n.mb_per_s) AS relative, min(v.measured, min(n.measured)) AS measured,
+    max(v.marked, max(n.marked)) AS marked
 FROM surface_fit AS v JOIN surface_fit AS n ON n.kind = 'native' AND n.guest IS v.guest AND n.medium IS v.medium
     AND n.medium_options IS v.medium_options AND n.workload = v.workload AND n.block = v.block
     AND n.size = v.size AND n.read = v.read AND n.random = v.random AND n.depth = v.depth

@@ -2,6 +2,7 @@
 
 use tempfile::TempDir;
 
+use crate::claims::draw::NOTHING_MEASURED;
 use crate::claims::{ClaimResult, figures, judge};
 use crate::record::CellRecord;
 use crate::study::CellRule;
@@ -38,5 +39,17 @@ pub(super) fn judged(
         }
     }
     let study = recorded(HASH, study);
-    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+    let figures = figures(&store, &study).unwrap();
+    figures.iter().for_each(assert_counted);
+    (judge(&store, &study).unwrap(), figures)
+}
+
+/// Every measured value of a figure says of how many runs or pairs it is, and how many of these are marked. Published numbers stand in brackets.
+fn assert_counted(figure: &Figure) {
+    let problem = figure.problem.as_deref();
+    assert!(problem.is_none_or(|problem| problem == NOTHING_MEASURED), "{}: {problem:?}", figure.query.id);
+    for row in figure.rows.iter().filter(|row| !row.x.to_string().starts_with('[')) {
+        let counted = row.n.zip(row.marked);
+        assert!(counted.is_some_and(|(n, marked)| n > 0 && marked <= n), "{}: {row:?}", figure.query.id);
+    }
 }

@@ -43,8 +43,14 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
             kind: OptionKind::Choice(Export::NAMES),
             default: Some("sync"),
         },
-        believed("actimeo", "for how many seconds the client believes attributes, instead of the four options that follow"),
-        believed("acregmin", "for how many seconds at least it believes those of a file (unset: 3, by the kernel)"),
+        believed(
+            "actimeo",
+            "for how many seconds the client believes attributes, instead of the four options that follow",
+        ),
+        believed(
+            "acregmin",
+            "for how many seconds at least it believes those of a file (unset: 3, by the kernel)",
+        ),
         believed("acregmax", "for how many seconds at most it believes those of a file (unset: 60)"),
         believed("acdirmin", "for how many seconds at least it believes those of a directory (unset: 30)"),
         believed("acdirmax", "for how many seconds at most it believes those of a directory (unset: 60)"),
