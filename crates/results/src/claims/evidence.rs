@@ -156,8 +156,7 @@ fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec
     let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
     for (table, apart) in [("cell", 0), ("apart", 1)] {
-        connection
-            .execute_batch(&format!("CREATE TEMP TABLE {table} AS {CELLS} AND counted.apart = {apart}"))?;
+        connection.execute(&format!("CREATE TEMP TABLE {table} AS {CELLS}"), [apart])?;
     }
     connection.execute_batch(INDEXES)?;
     connection.execute_batch(VIEWS)?;
@@ -229,7 +228,7 @@ WHERE coalesce(p.guest_fs_options, '') = (SELECT coalesce(q.guest_fs_options, ''
     AND (p.kind <> 'nested' OR p.nesting = (SELECT nesting FROM stack_parts WHERE kind = 'nested'
         GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1));";
 
-/// The columns of `cell` and of `apart`.
+/// The rows of `cell` and, where it is 1, of `apart`.
 const CELLS: &str = "
 SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
@@ -239,10 +238,7 @@ SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin,
     w.engine, w.load, w.options AS load_options,
     CASE WHEN r.bytes_per_second > 0 THEN r.bytes_per_second / 1e6 ELSE r.operations_per_second END AS throughput,
     r.bytes_per_second / 1e6 AS mb_per_s, r.operations_per_second AS ops_per_s,
-    (SELECT sum(o.latency_mean_ns * o.operations) / sum(o.operations) / 1e6 FROM main.operations AS o
-        WHERE o.run = r.number AND o.latency_mean_ns > 0 AND o.operations > 0) AS latency_ms,
-    (SELECT sum(o.bytes) FROM main.operations AS o WHERE o.run = r.number) AS bytes,
-    (SELECT sum(o.operations) FROM main.operations AS o WHERE o.run = r.number) AS operations,
+    o.latency_ms, o.bytes, o.operations,
     r.elapsed_ns / 1e9 AS elapsed_s, r.host_cpu_busy, l.cpu_user_s + l.cpu_system_s AS engine_cpu_s,
     l.working_set_bytes, l.scale_factor, l.engine AS engine_version, t.trace, r.ground,
     EXISTS (SELECT 1 FROM main.marks AS k WHERE k.run = counted.run) AS marked
@@ -252,7 +248,11 @@ JOIN main.runs AS r ON r.number = counted.run
 JOIN stack_parts AS p ON p.stack = r.stack
 LEFT JOIN main.workloads AS w ON w.workload = r.workload
 LEFT JOIN main.loads AS l ON l.run = r.number
-WHERE t.untraced_twin = 0";
+LEFT JOIN (SELECT run, sum(bytes) AS bytes, sum(operations) AS operations,
+        sum(latency_mean_ns * operations) FILTER (WHERE latency_mean_ns > 0 AND operations > 0)
+            / sum(operations) FILTER (WHERE latency_mean_ns > 0 AND operations > 0) / 1e6 AS latency_ms
+    FROM main.operations WHERE run IN (SELECT run FROM temp.counted WHERE apart = ?1) GROUP BY run) AS o ON o.run = r.number
+WHERE t.untraced_twin = 0 AND counted.apart = ?1";
 
 const INDEXES: &str = "
 CREATE UNIQUE INDEX temp.cell_by_run ON cell (run);
