@@ -1,6 +1,8 @@
 //! What to change: only what a stack can be changed to, and is not already.
 
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineSegment, MediumKind, OptionKind, Stack};
+use nestor_stack::{
+    Layer, LayerDefinition, LayerIndex, MachineSegment, MediumKind, OptionKind, Percentage, Stack,
+};
 use nestor_workload::{Value, Workload};
 
 use crate::case::Case;
@@ -131,6 +133,7 @@ fn range(kind: OptionKind) -> Option<[String; 2]> {
         OptionKind::Number { min, max, .. } => [min.to_string(), max.to_string()],
         OptionKind::BitRate { min, max, .. } => [min.to_string(), max.to_string()],
         OptionKind::TimeSpan { min, max, .. } => [min.to_string(), max.to_string()],
+        OptionKind::Percentage { max } => [Percentage(0).to_string(), max.to_string()],
         _ => return None,
     })
 }

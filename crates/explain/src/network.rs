@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nestor_results::NetworkRecord;
-use nestor_stack::{Export, Layer, LinkOptions, Stack};
+use nestor_results::{Measured, NetworkRecord};
+use nestor_stack::{Export, LayerIndex, LinkOptions, Stack};
+use nestor_statistics::LatencyHistogram;
+use nestor_trace::LayerMetrics;
 use nestor_trace::rpc::CallKind;
 
 /// Calls of one kind.
@@ -31,6 +33,8 @@ pub struct NetworkEvidence {
     pub layer: String,
     /// The link as written; empty if it is not known.
     pub link: String,
+    /// Whether it is a network disk.
+    pub is_disk: bool,
     /// What it promises, where it is a modelled one.
     pub figures: Option<LinkFigures>,
     /// When the server says that data are stored; `None` if it is not known.
@@ -49,6 +53,12 @@ pub struct NetworkEvidence {
     pub written_bytes: f64,
     /// Of these, those that were written around the page cache (O_DIRECT).
     pub direct_written_bytes: f64,
+    /// Reads, writes and flushes of a network disk; of a network file system [`Self::calls`] has them.
+    pub disk_requests: CallEvidence,
+    /// Frames that were lost.
+    pub lost_frames: f64,
+    /// Time in which what was lost had not been sent again, ns.
+    pub recovery_ns: f64,
     /// Measured time, ns.
     pub elapsed_ns: f64,
 }
@@ -103,13 +113,15 @@ impl NetworkEvidence {
         self.to_server_bytes.max(self.to_client_bytes)
     }
 
-    /// Ways there and back, one after the other: those of calls that are under way at once are one.
+    /// Ways there and back, one after the other: those of calls, or of a network disk's requests, that are under way at once are one.
     pub fn rounds(&self) -> f64 {
-        self.all().calls / self.in_flight()
+        let requests = self.disk_requests;
+        let at_once = (requests.response_ns / self.elapsed_ns.max(1.0)).max(1.0);
+        self.all().calls / self.in_flight() + requests.calls / at_once
     }
 
     /// Adds what was counted in a run of a stack.
-    fn add(&mut self, record: &NetworkRecord, elapsed_ns: f64) {
+    fn add(&mut self, record: &NetworkRecord, measured: &Measured, link: Option<LayerIndex>) {
         for (procedure, calls) in record.client.iter() {
             let one = CallEvidence { calls: calls.calls as f64, response_ns: calls.response_ms as f64 * 1e6 };
             self.calls.entry(CallKind::of(procedure)).or_default().add(one);
@@ -122,7 +134,29 @@ impl NetworkEvidence {
             self.written_bytes += mount.server_written_bytes as f64;
             self.direct_written_bytes += mount.direct_written_bytes as f64;
         }
-        self.elapsed_ns += elapsed_ns;
+        if self.is_disk {
+            // Its requests are those of what is above it; the application is in front of all layers.
+            let above = measured.layers.get(record.position).and_then(|above| above.metrics.as_ref());
+            self.disk_requests.add(above.map(requests).unwrap_or_default());
+        }
+        self.lost_frames += (record.to_server.lost + record.to_client.lost) as f64;
+        let frames = link.and_then(|link| measured.layer(Some(link))?.frames.as_ref());
+        self.recovery_ns +=
+            frames.map_or(0, |log| log.to_server.recovery_ns + log.to_client.recovery_ns) as f64;
+        self.elapsed_ns += measured.load.elapsed_ns as f64;
+    }
+}
+
+/// What a trace point served.
+fn requests(metrics: &LayerMetrics) -> CallEvidence {
+    let moving = metrics.read.issued + metrics.write.issued;
+    let mean_ns = |times: &Option<LatencyHistogram>| {
+        times.as_ref().and_then(LatencyHistogram::summary).map_or(0.0, |times| times.mean_ns)
+    };
+    CallEvidence {
+        calls: (moving + metrics.flushes) as f64,
+        response_ns: moving as f64 * mean_ns(&metrics.d2c)
+            + metrics.flushes as f64 * mean_ns(&metrics.flush_d2c),
     }
 }
 
@@ -140,25 +174,23 @@ impl From<LinkOptions> for LinkFigures {
 }
 
 /// Adds what a run of a stack sent over its networks.
-pub(crate) fn add_networks(
-    sum: &mut Vec<NetworkEvidence>,
-    records: &[NetworkRecord],
-    stack: Option<&Stack>,
-    elapsed_ns: f64,
-) {
-    for (place, record) in records.iter().enumerate() {
+pub(crate) fn add_networks(sum: &mut Vec<NetworkEvidence>, measured: &Measured, stack: Option<&Stack>) {
+    for (place, record) in measured.networks.iter().enumerate() {
+        let over = stack.and_then(|stack| {
+            let (at, layer) = stack.indexed_layers().nth(record.position)?;
+            Some((layer, stack.link_below(at)?))
+        });
         if place == sum.len() {
-            let link = stack.and_then(|stack| {
-                let (at, _) = stack.indexed_layers().nth(record.position)?;
-                let (link, options) = stack.link_below(at)?;
-                Some((stack.layer(link).label(), LinkFigures::from(options)))
-            });
-            let (link, figures) = link.map_or_else(Default::default, |(name, figures)| (name, Some(figures)));
-            let layer = stack.and_then(|stack| stack.layers().get(record.position));
-            let export = layer.and_then(Layer::network_file_system).map(|nfs| nfs.export);
             let layer = record.layer.clone();
-            sum.push(NetworkEvidence { layer, link, figures, export, ..Default::default() });
+            let known = over.zip(stack).map(|((layer, (link, options)), stack)| NetworkEvidence {
+                is_disk: layer.network_disk().is_some(),
+                export: layer.network_file_system().map(|nfs| nfs.export),
+                link: stack.layer(link).label(),
+                figures: Some(LinkFigures::from(options)),
+                ..NetworkEvidence::default()
+            });
+            sum.push(NetworkEvidence { layer, ..known.unwrap_or_default() });
         }
-        sum[place].add(record, elapsed_ns);
+        sum[place].add(record, measured, over.map(|(_, (link, _))| link));
     }
 }

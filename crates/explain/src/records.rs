@@ -46,8 +46,7 @@ impl Evidence {
                 None => self.cpu_busy.push((machine.clone(), *busy)),
             }
         }
-        let elapsed_ns = measured.load.elapsed_ns as f64;
-        add_networks(&mut self.networks, &measured.networks, record.stack.value(), elapsed_ns);
+        add_networks(&mut self.networks, measured, record.stack.value());
         for image in &measured.images {
             let sum = self.image.get_or_insert_with(ImageEvidence::default);
             sum.extents += image.extents as f64;

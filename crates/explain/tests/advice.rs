@@ -38,9 +38,8 @@ fn values(kind: OptionKind) -> Vec<String> {
         OptionKind::BitRate { min, max } => vec![min.to_string(), max.to_string()],
         OptionKind::TimeSpan { min, max } => vec![min.to_string(), max.to_string()],
         OptionKind::Sectors { .. } => vec!["63s".to_owned(), "1M".to_owned()],
-        OptionKind::Percentage { .. } | OptionKind::Positional | OptionKind::List | OptionKind::Path => {
-            Vec::new()
-        }
+        OptionKind::Percentage { max } => vec!["0".to_owned(), max.to_string()],
+        OptionKind::Positional | OptionKind::List | OptionKind::Path => Vec::new(),
     }
 }
 
@@ -105,7 +104,7 @@ fn is_meant(stack: &Stack, at: LayerIndex, mechanism: MechanismName, option: &st
         (_, "acregmax") => {
             stack.layer(at).network_file_system().is_some_and(|nfs| nfs.believed.file_max_s.is_some())
         }
-        (_, "rate" | "delay") => name == "link",
+        (_, "rate" | "delay" | "loss") => name == "link",
         (_, "alloc") => name == "raw",
         (_, "l2-cache" | "cluster" | "prealloc") => name == "qcow2",
         (_, "start") => name == "part",
@@ -118,7 +117,7 @@ fn is_meant(stack: &Stack, at: LayerIndex, mechanism: MechanismName, option: &st
 fn end(mechanism: MechanismName, option: &str, kind: OptionKind) -> String {
     let shrinks = matches!(
         (mechanism, option),
-        (MechanismName::ReadaheadOverNfs, _) | (MechanismName::LinkBound, "delay")
+        (MechanismName::ReadaheadOverNfs, _) | (MechanismName::LinkBound, "delay" | "loss")
     );
     let ends = values(kind);
     let end = if shrinks { ends.first() } else { ends.last() };

@@ -84,6 +84,44 @@ fn a_link_is_the_limit_by_its_delay_too() {
 }
 
 #[test]
+fn lost_frames_are_named_before_what_waits_for_them() {
+    let (mut here, before) = planted(MechanismName::SynchronousWrite);
+    // Nine tenths of the time that writes take is waiting for what was lost.
+    here.networks[0].figures = Some(LinkFigures { rate_bits_per_s: 1e9, delay_ns: 1e5 });
+    here.stack = "nfs/link:loss=2%/xfs/hdd".into();
+    here.networks[0].lost_frames = 45.0;
+    here.networks[0].recovery_ns = 9e9;
+    let explanation = explain(&here, Some(&before));
+    let found = &explanation.findings[0];
+    assert_eq!(found.mechanism, MechanismName::LinkBound, "{}", explanation_text(&explanation));
+    assert!(
+        found.words.starts_with("lost frames are the limit: waiting until what was in 45 lost frames"),
+        "{found:?}"
+    );
+    assert!(found.advice.as_ref().is_some_and(|advice| advice.contains("loss=")), "{found:?}");
+    // The same waiting on both sides makes no difference.
+    let mut also = before.clone();
+    also.networks[0].figures = here.networks[0].figures;
+    also.networks[0].recovery_ns = 9e9;
+    let named = explain(&here, Some(&also)).findings;
+    assert!(named.iter().all(|found| found.mechanism != MechanismName::LinkBound), "{named:?}");
+}
+
+#[test]
+fn the_delay_of_a_link_below_a_network_disk_is_named() {
+    let (mut here, before) = planted(MechanismName::LinkBound);
+    let network = &mut here.networks[0];
+    network.figures = Some(LinkFigures { rate_bits_per_s: 1e9, delay_ns: 5.4e6 });
+    (network.is_disk, network.calls) = (true, Default::default());
+    network.disk_requests = calls(1000.0, 10.0);
+    let explanation = explain(&here, Some(&before));
+    let found = only(&explanation.findings, MechanismName::LinkBound, &explanation_text(&explanation));
+    assert!(found.words.starts_with("the delay"), "{found:?}");
+    here.networks[0].disk_requests = calls(1000.0, 100.0);
+    assert!(explain(&here, Some(&before)).findings.is_empty(), "five and more at once");
+}
+
+#[test]
 fn a_link_that_is_no_limit_and_calls_that_are_as_many_are_not_named() {
     // Twice as slow for another reason.
     let (here, before) = (over_network(slow()), over_network(plain()));

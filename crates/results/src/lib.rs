@@ -47,7 +47,7 @@ pub use flow::LayerFlow;
 pub use medium_profile::medium_profile;
 pub use named_files::NamedFileError;
 pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads};
-pub use network::NetworkRecord;
+pub use network::{NetworkRecord, rpc_version};
 pub use numbers::{CellNumbers, RunNumbers, of_median_rate};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};

@@ -1,8 +1,9 @@
 //! What went over a network while a workload ran.
 
 use nestor_link::Sent;
+use nestor_stack::{Layer, NfsVersion};
 use nestor_trace::CallMetrics;
-use nestor_trace::rpc::{MountUse, RpcCounts};
+use nestor_trace::rpc::{MountUse, RpcCounts, RpcVersion};
 use serde::{Deserialize, Serialize};
 
 /// A network file system or network disk and the link below it, while the workload ran.
@@ -26,4 +27,12 @@ pub struct NetworkRecord {
     pub to_server: Sent,
     /// What the server's machine has sent.
     pub to_client: Sent,
+}
+
+/// The version of a network file system; `None` of another layer.
+pub fn rpc_version(layer: &Layer) -> Option<RpcVersion> {
+    Some(match layer.network_file_system()?.version {
+        NfsVersion::V3 => RpcVersion::V3,
+        NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
+    })
 }

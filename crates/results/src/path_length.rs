@@ -82,16 +82,17 @@ impl PathLength {
     ///
     /// Empty if nothing was done.
     pub fn per_operation(&self, load: &LoadResult) -> Vec<(Executor, f64)> {
-        self.over(load.operations_per_second())
+        self.over(load.operations_per_second(), load.elapsed_ns)
     }
 
     /// Instructions of each part for one request, where `requests` were done in `elapsed_ns`.
     pub fn per_request(&self, requests: u64, elapsed_ns: u64) -> Vec<(Executor, f64)> {
-        self.over(requests as f64 / (elapsed_ns.max(1) as f64 / 1e9))
+        self.over(requests as f64 / (elapsed_ns.max(1) as f64 / 1e9), elapsed_ns)
     }
 
-    fn over(&self, per_second: f64) -> Vec<(Executor, f64)> {
-        let divisor = per_second * self.window_ns as f64 / 1e9;
+    /// A window that is longer than the measured time has no more operations than that has.
+    fn over(&self, per_second: f64, elapsed_ns: u64) -> Vec<(Executor, f64)> {
+        let divisor = per_second * self.window_ns.min(elapsed_ns) as f64 / 1e9;
         if divisor <= 0.0 {
             return Vec::new();
         }
@@ -190,6 +191,8 @@ mod tests {
         assert_eq!(each[1], (Executor::GuestKernel, 400.0));
         assert_eq!(sum_of_parts(&each), 1_000.0);
         assert_eq!(path.per_request(0, 1), [], "nothing was done");
+        // All of them were done in a part of the window.
+        assert_eq!(path.per_request(10, 250_000_000)[1], (Executor::GuestKernel, 400.0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A link's log of frames: its numbers as a layer, and its frames as requests.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -47,6 +48,10 @@ pub struct FrameMetrics {
     /// Of that, what its connection had sent before; nothing in logs of earlier versions.
     #[serde(default, skip_serializing_if = "crate::rpc::is_zero")]
     pub tcp_again_bytes: u64,
+    /// Nanoseconds in which data of TCP that was lost had not been sent again, so that the receiver could pass on nothing behind it; overlapping
+    /// times count once.
+    #[serde(default, skip_serializing_if = "crate::rpc::is_zero")]
+    pub recovery_ns: u64,
     /// Nanoseconds in which the wire was taken.
     pub busy_ns: u64,
     /// Waiting in the interface for what was sent before, for each sending; absent without any.
@@ -104,6 +109,12 @@ impl LinkMetrics {
         })
     }
 
+    /// Seconds over which its rate and its share of the time are of the load, which was measured for `measured_s`: the log begins before and
+    /// ends after it, when hardly anything goes over the link. No less than the wire was taken.
+    pub fn loaded_s(&self, measured_s: f64) -> f64 {
+        measured_s.max(self.to_server.busy_ns.max(self.to_client.busy_ns) as f64 / 1e9)
+    }
+
     /// What an end's machine has sent.
     pub fn sent_by(&self, end: End) -> &FrameMetrics {
         match end {
@@ -117,6 +128,7 @@ impl LinkMetrics {
 #[derive(Default)]
 struct Way {
     metrics: FrameMetrics,
+    recovery: Recovery,
     queue: LatencyHistogram,
     wire: LatencyHistogram,
     delivery: LatencyHistogram,
@@ -133,6 +145,7 @@ impl Way {
         self.metrics.tcp_bytes += u64::from(record.tcp_bytes);
         self.metrics.tcp_again_bytes += u64::from(record.tcp_again_bytes);
         self.metrics.busy_ns = self.metrics.busy_ns.saturating_add(record.wire_ns());
+        self.recovery.push(record);
         self.queue.record_ns(record.queue_ns());
         self.wire.record_ns(record.wire_ns());
         if record.ended == Ended::Delivered {
@@ -142,8 +155,44 @@ impl Way {
 
     fn finish(self) -> FrameMetrics {
         let some = |histogram: LatencyHistogram| (histogram.count() > 0).then_some(histogram);
-        let Self { metrics, queue, wire, delivery } = self;
-        FrameMetrics { queue: some(queue), wire: some(wire), delivery: some(delivery), ..metrics }
+        let Self { metrics, recovery, queue, wire, delivery } = self;
+        FrameMetrics {
+            recovery_ns: recovery.total_ns,
+            queue: some(queue),
+            wire: some(wire),
+            delivery: some(delivery),
+            ..metrics
+        }
+    }
+}
+
+/// What was lost of one direction's data and not sent again yet. Which data a frame has is not in the log: what is sent again is taken for what
+/// was lost first.
+#[derive(Default)]
+struct Recovery {
+    /// When what was lost had been sent, and how many bytes of it are not sent again yet.
+    lost: VecDeque<(u64, u64)>,
+    /// Until when times are counted already.
+    counted_until_ns: u64,
+    total_ns: u64,
+}
+
+impl Recovery {
+    fn push(&mut self, record: &FrameRecord) {
+        let mut again = u64::from(record.tcp_again_bytes);
+        while let Some((sent_ns, bytes)) = self.lost.front_mut().filter(|_| again > 0) {
+            let begin = (*sent_ns).max(self.counted_until_ns);
+            self.total_ns += record.taken_ns.saturating_sub(begin);
+            self.counted_until_ns = self.counted_until_ns.max(record.taken_ns);
+            let recovered = again.min(*bytes);
+            (*bytes, again) = (*bytes - recovered, again - recovered);
+            if *bytes == 0 {
+                self.lost.pop_front();
+            }
+        }
+        if record.ended == Ended::Lost && record.tcp_bytes > 0 {
+            self.lost.push_back((record.taken_ns, u64::from(record.tcp_bytes)));
+        }
     }
 }
 
@@ -269,6 +318,33 @@ mod tests {
         assert!((rate - 6096.0 * 8.0 / m.span_s).abs() < 1e-6 && m.to_server.rate_bits_per_s(0.0).is_none());
         assert_eq!((m.dropped, m.remarks.len()), (0, 0));
         assert_eq!(m.sent_by(End::Upper), &m.to_server);
+    }
+
+    #[test]
+    fn what_was_lost_holds_up_its_direction_until_it_is_sent_again() {
+        let sent = |ended, taken_ns, tcp_bytes, tcp_again_bytes| FrameRecord {
+            tcp_bytes,
+            tcp_again_bytes,
+            ..record(End::Upper, ended, taken_ns)
+        };
+        let mut recovery = Recovery::default();
+        // A probe for losses repeats what nobody lost.
+        recovery.push(&sent(Ended::Delivered, 500, 100, 100));
+        recovery.push(&sent(Ended::Lost, 1_000, 1_448, 0));
+        recovery.push(&sent(Ended::Lost, 1_500, 1_448, 0));
+        recovery.push(&sent(Ended::Delivered, 2_000, 1_448, 0));
+        assert_eq!(recovery.total_ns, 0);
+        recovery.push(&sent(Ended::Delivered, 5_000, 1_448, 1_448));
+        assert_eq!(recovery.total_ns, 4_000);
+        // The second one is sent again twice: the first of these is lost, too.
+        recovery.push(&sent(Ended::Lost, 6_000, 1_448, 1_448));
+        assert_eq!(recovery.total_ns, 5_000);
+        recovery.push(&sent(Ended::Delivered, 9_000, 1_448, 1_448));
+        assert_eq!(recovery.total_ns, 8_000);
+        // A lost frame without data is asked for by nobody.
+        recovery.push(&sent(Ended::Lost, 10_000, 0, 0));
+        recovery.push(&sent(Ended::Delivered, 20_000, 1_448, 1_448));
+        assert_eq!(recovery.total_ns, 8_000);
     }
 
     #[test]

@@ -338,6 +338,14 @@ impl RpcCounts {
         }
     }
 
+    /// Whether [`Self::of_server`] can count a client's calls of that name: of version 4, calls have names that no operation has.
+    pub fn are_counted_alike(procedure: &str, version: RpcVersion) -> bool {
+        match version {
+            RpcVersion::V3 => PROCEDURES_3.contains(&procedure),
+            RpcVersion::V4 => OPERATIONS_4.contains(&procedure),
+        }
+    }
+
     /// The same of calls: of version 4, not the operations within them.
     ///
     /// # Errors

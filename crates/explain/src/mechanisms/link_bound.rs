@@ -1,4 +1,4 @@
-//! The link is the limit: its rate, or the time that frames are under way.
+//! The link is the limit: its rate, the time that frames are under way, or frames that are lost.
 
 use nestor_text::units;
 
@@ -6,18 +6,16 @@ use super::Mechanism;
 use crate::advice::{Proposal, has, has_time_of_files, is_link, is_network_file_system, is_network_mount};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
+use crate::explain::NAMED_FROM;
 use crate::finding::{Finding, MechanismName};
 use crate::network::{LinkFigures, NetworkEvidence};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::LinkBound,
-    summary: "the link's rate, or the delay of each way there and back, is most of the time",
+    summary: "the link's rate, the delay of each way there and back, or waiting for lost frames takes the time",
     acts_in: |stack| has(stack, |layer| layer.link().is_some()),
     find,
 };
-
-/// Share of the measured time from which on a link is taken for the limit.
-const LIMIT: f64 = 0.5;
 
 /// First what only the link fills; then what the medium does while the link carries something.
 const PARTS: [Part; 9] = [
@@ -39,16 +37,28 @@ enum Cause {
     Rate,
     /// Ways there and back, one after the other.
     Delay,
+    /// Frames that were lost, until their data was sent again.
+    Loss,
 }
 
 impl Cause {
-    const ALL: [Self; 2] = [Self::Rate, Self::Delay];
+    const ALL: [Self; 3] = [Self::Rate, Self::Delay, Self::Loss];
+
+    /// Share of the measured time from which on it is taken for the limit. What is lost holds up everything behind it, so each such time counts.
+    const fn limit(self) -> f64 {
+        match self {
+            Self::Rate | Self::Delay => 0.5,
+            Self::Loss => NAMED_FROM,
+        }
+    }
 
     /// Time that what was sent takes of a link of such figures, ns.
     fn time_ns(self, sent: &NetworkEvidence, figures: LinkFigures) -> f64 {
         match self {
             Self::Rate => sent.busiest_bytes() * 8e9 / figures.rate_bits_per_s.max(1.0),
             Self::Delay => sent.rounds() * 2.0 * figures.delay_ns,
+            // Another link loses others.
+            Self::Loss => sent.recovery_ns.min(sent.elapsed_ns),
         }
     }
 
@@ -67,6 +77,10 @@ impl Cause {
     fn more_ns(self, case: &Case<'_>) -> f64 {
         let here = busiest(case.here, self);
         match (here, case.baseline.map(|baseline| (baseline, busiest(baseline, self)))) {
+            (Some(sent), Some((baseline, Some(other)))) if self == Self::Loss => {
+                case.here.per_operation(self.own_time_ns(sent))
+                    - baseline.per_operation(self.own_time_ns(other))
+            }
             (Some(sent), Some((_, Some(NetworkEvidence { figures: Some(figures), .. })))) => {
                 case.here.per_operation(self.own_time_ns(sent) - self.time_ns(sent, *figures))
             }
@@ -86,7 +100,7 @@ fn busiest(e: &Evidence, cause: Cause) -> Option<&NetworkEvidence> {
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let is_limit = |cause: &Cause| {
         let slower = if cause.more_ns(case) < 0.0 { case.baseline? } else { case.here };
-        (cause.share(slower) >= LIMIT).then_some((*cause, slower))
+        (cause.share(slower) >= cause.limit()).then_some((*cause, slower))
     };
     let limits = Cause::ALL.iter().filter_map(is_limit);
     let (cause, slower) =
@@ -110,6 +124,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             slower.per_operation(link.rounds()),
             2.0 * figures.delay_ns / 1e6
         ),
+        Cause::Loss => format!(
+            "lost frames are the limit: waiting until what was in {} is sent again is {share} of the time",
+            units::plural_u64(link.lost_frames as u64, "lost frame", "lost frames")
+        ),
     };
     let mut found = finding(MechanismName::LinkBound, &link.link, effect, words);
     found.numbers = vec![
@@ -117,12 +135,21 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.over_networks(NetworkEvidence::busiest_bytes) / 1024.0
         }),
         case.number("time of these bytes at its rate", "% of the time", |e| Cause::Rate.share(e) * 100.0),
-        case.number("calls one after the other", "per operation", |e| {
+        case.number("calls or requests one after the other", "per operation", |e| {
             e.over_networks(NetworkEvidence::rounds)
         }),
         case.number("time of their delays", "% of the time", |e| Cause::Delay.share(e) * 100.0),
+        case.number("time until lost frames were sent again", "% of the time", |e| {
+            Cause::Loss.share(e) * 100.0
+        }),
     ];
     found.advice = match cause {
+        Cause::Loss => case.advice(&[
+            Proposal::less("a link that loses less (loss=)", is_link, "loss"),
+            Proposal::general(
+                "more operations at once, so that acknowledgements of later data tell of a loss before a timer does",
+            ),
+        ]),
         Cause::Rate => case.advice(&[
             Proposal::more("a faster link (rate=)", is_link, "rate"),
             Proposal::in_stacks(

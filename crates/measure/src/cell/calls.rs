@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nestor_capture::{COUNTERS, TRACEFS_TEXT};
 use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::Command;
+use nestor_results::rpc_version;
 use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
 use nestor_trace::calls::{differences, join};
@@ -24,7 +25,6 @@ use super::CellError;
 use super::condense::fetch;
 use super::file_places::FilePlaces;
 use super::names::PointName;
-use super::network::version_of;
 use super::recorder::Recorder;
 use super::trace_problem::TraceProblem;
 
@@ -47,7 +47,7 @@ impl CallPoint {
     pub fn all_of(built: &BuiltStack) -> Vec<Self> {
         let stack = &built.stack;
         let mounted = built.file_systems.iter().map(|mounted| mounted.layer);
-        let mounted = mounted.filter(|layer| version_of(stack.layer(*layer)).is_some());
+        let mounted = mounted.filter(|layer| rpc_version(stack.layer(*layer)).is_some());
         let ends = mounted.filter_map(|layer| {
             let (link, _) = stack.link_below(layer)?;
             let point = |end, at| Self { layer, end, machine: stack.machine_of(at) };
@@ -134,7 +134,7 @@ pub(super) fn join_calls(
         let layer = built.stack.layer(mounted.layer);
         let of = |end| recorded.get(&(mounted.layer, end));
         let Some(((client, server), version)) =
-            of(CallEnd::Client).zip(of(CallEnd::Server)).zip(version_of(layer))
+            of(CallEnd::Client).zip(of(CallEnd::Server)).zip(rpc_version(layer))
         else {
             continue;
         };

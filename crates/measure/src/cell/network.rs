@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use nestor_lab::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 use nestor_link::{End, LinkStatistics, Sent};
 use nestor_machine::MachineError;
-use nestor_results::NetworkRecord;
-use nestor_stack::layers::network::NfsVersion;
+use nestor_results::{NetworkRecord, rpc_version};
 use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
 use nestor_text::units::count;
 use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
@@ -194,14 +193,6 @@ fn called_bytes(records: &[NetworkRecord]) -> [u64; 2] {
     })
 }
 
-/// The version of a network file system; `None` of another layer.
-pub(super) fn version_of(layer: &Layer) -> Option<RpcVersion> {
-    Some(match layer.network_file_system()?.version {
-        NfsVersion::V3 => RpcVersion::V3,
-        NfsVersion::V4_0 | NfsVersion::V4_1 | NfsVersion::V4_2 => RpcVersion::V4,
-    })
-}
-
 fn is_link(layer: &Layer) -> bool {
     matches!(layer.definition(), LayerDefinition::Link)
 }
@@ -210,7 +201,7 @@ impl Counting {
     /// Of a file system that is a network's; `None` of a local one.
     fn of(built: &BuiltStack, mounted: &BuiltFileSystem) -> Option<Self> {
         let stack = &built.stack;
-        let version = version_of(stack.layer(mounted.layer))?;
+        let version = rpc_version(stack.layer(mounted.layer))?;
         let calls = Calls { version, mount_point: mounted.mount_point.clone() };
         Self::over(built, mounted.layer, Some(calls))
     }

@@ -36,7 +36,7 @@ fn calls_are_shown_by_procedure_and_frames_by_direction() {
     insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @r"
       calls of nfs:vers=3  per operation  client  server     sent   received  response
       WRITE                        0.109   4 200   4 200  4.2 MiB  546.9 KiB    2.0 ms
-      GETATTR                      0.000       2       2    184 B      224 B  500.0 us
+      GETATTR                      0.000       2       2    184 B      224 B         -
       total                        0.109   4 202
       link: 9 100 frames and 4.8 MiB (3 lost) to the server, 4 202 frames and 820.3 KiB to the client
     ");
@@ -137,6 +137,7 @@ fn frames() -> LinkMetrics {
             wire_bytes: 5_218_400,
             tcp_bytes: 4_400_000,
             tcp_again_bytes: 2048,
+            recovery_ns: 204_000_000,
             busy_ns: 41_747_200,
             queue: times(&[0, 1000, 2000]),
             wire: times(&[700_000, 700_000, 900_000]),
@@ -162,10 +163,10 @@ fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
     assert_eq!((row.requests, row.bytes, row.trace_point), (Some(9100), Some(5_000_000), Some("frame log")));
     assert_eq!(row.dropped_events, 7);
     insta::assert_snapshot!(link_table(&view.links[0], Style::plain())[1..].join("\n"), @r"
-      frames of link:rate=1gbit  frames    bytes         rate   busy  queue mean     p50     p99  wire mean       p50       p99
-      to the server               9 100  4.8 MiB  83.5 Mbit/s  8.3 %      1.0 us  1.0 us  2.0 us   766.7 us  700.4 us  900.1 us
-      to the client                   0      0 B   0.0 Mbit/s  0.0 %           -       -       -          -         -         -
-      of the data to the server, TCP sent 2 KiB again
+      frames of link:rate=1gbit  frames    bytes        rate   busy  queue mean     p50     p99  wire mean       p50       p99
+      to the server               9 100  4.8 MiB  4.2 Mbit/s  0.4 %      1.0 us  1.0 us  2.0 us   766.7 us  700.4 us  900.1 us
+      to the client                   0      0 B  0.0 Mbit/s  0.0 %           -       -       -          -         -         -
+      of the data to the server, TCP sent 2 KiB again; what was lost held it up for 204.0 ms
       7 frames are missing in the log: all counts are lower bounds
     ");
     let text = run_text(&view, Style::plain());
@@ -189,6 +190,9 @@ fn frames_that_carry_hardly_any_contents_are_no_multiple_of_them() {
         let stored = stored(records);
         let view = RunView::of(&borrowed(&stored)).unwrap();
         assert_eq!((view.layers[2].layer.as_str(), view.layers[2].bytes), ("link", Some(to_server)));
+        // What lies below a link is held against the contents that went over it.
+        let below = &view.layers[3];
+        assert_eq!(below.times_above, below.bytes.map(|bytes| bytes as f64 / written as f64));
         view.layers[2].times_above
     };
     assert_eq!(ratio(5_000_000, 4_000_000), Some(1.25));

@@ -18,16 +18,17 @@ pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> 
     let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let heading = format!("calls of {}", network.layer);
     table.row(&[&heading, "per operation", "client", "server", "sent", "received", "response"]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let per_operation = |each: Option<f64>| each.map(|each| format!("{each:.3}")).unwrap_or_default();
     for row in &network.procedures {
         table.row(&[
             &row.procedure,
             &per_operation(row.per_operation),
             &units::count(row.calls),
-            &units::count(row.server_calls),
+            &or_dash(row.server_calls.map(units::count)),
             &units::bytes(row.sent_bytes),
             &units::bytes(row.received_bytes),
-            &units::duration_ns(row.response_ms * 1e6),
+            &or_dash(row.response_ms.map(|ms| units::duration_ns(ms * 1e6))),
         ]);
     }
     table.row(&["total", &per_operation(network.calls_per_operation), &units::count(network.calls)]);
@@ -148,10 +149,13 @@ pub fn link_table(link: &LinkView, style: Style) -> Vec<String> {
     for (end, way) in [("server", &link.to_server), ("client", &link.to_client)] {
         if way.tcp_again_bytes > 0 {
             let again = units::bytes(way.tcp_again_bytes);
+            let waited = (way.recovery_s > 0.0).then(|| units::duration_ns(way.recovery_s * 1e9));
+            let waited =
+                waited.map_or_else(String::new, |time| format!("; what was lost held it up for {time}"));
             lines.extend(style.wrapped(
                 "  ",
                 4,
-                &format!("of the data to the {end}, TCP sent {again} again"),
+                &format!("of the data to the {end}, TCP sent {again} again{waited}"),
             ));
         }
     }

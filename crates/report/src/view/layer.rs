@@ -67,7 +67,7 @@ pub struct LayerRow {
     pub read_bytes: Option<u64>,
     /// Of these, written.
     pub write_bytes: Option<u64>,
-    /// Bytes over those of the next recorded layer above; `None` of a link that carried hardly anything of them.
+    /// Bytes over those of the next recorded layer above that is no link; `None` of a link that carried hardly anything of them.
     pub times_above: Option<f64>,
     /// Bytes over those of the application.
     pub times_application: Option<f64>,
@@ -160,7 +160,10 @@ impl LayerRow {
                 let times_of = |of: u64| Some(of).filter(is_of_contents).and_then(|of| times(bytes, of));
                 row.times_above = times_of(above);
                 row.times_application = times_of(application_bytes);
-                above = bytes;
+                // What goes over a link has headers, goes both ways, and is sent again: it is no measure for what lies below.
+                if layer.frames.is_none() {
+                    above = bytes;
+                }
             }
             rows.push(row);
         }

@@ -1,10 +1,11 @@
 //! What went over networks: `nestor run` of a stack with a link.
 
 use nestor_link::Sent;
-use nestor_results::{Measured, NetworkRecord};
+use nestor_results::{Measured, NetworkRecord, rpc_version};
 use nestor_stack::Stack;
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_text::units;
+use nestor_trace::rpc::{Calls, RpcCounts, RpcVersion};
 use nestor_trace::{AccessPattern, CallMetrics, CallTimes, FrameMetrics, LinkMetrics};
 use serde::Serialize;
 
@@ -41,8 +42,8 @@ pub struct ProcedureRow {
     pub procedure: String,
     /// Calls of the client.
     pub calls: u64,
-    /// Calls that the server counted; of version 4, operations within calls.
-    pub server_calls: u64,
+    /// Calls that the server counted; of version 4, operations within calls. `None` of a call of version 4 that is named after no operation.
+    pub server_calls: Option<u64>,
     /// For one operation of the application.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_operation: Option<f64>,
@@ -50,8 +51,9 @@ pub struct ProcedureRow {
     pub sent_bytes: u64,
     /// Bytes of the replies.
     pub received_bytes: u64,
-    /// Mean time from a call to its reply, in milliseconds.
-    pub response_ms: f64,
+    /// Mean time from a call to its reply, in milliseconds: as recorded, else as the client counted it; `None` where it counted too few
+    /// milliseconds in all.
+    pub response_ms: Option<f64>,
 }
 
 /// How the time of the calls of a procedure divides, as both ends recorded them.
@@ -162,12 +164,13 @@ impl NetworkView {
         let operations: u64 = measured.load.operations.values().map(|class| class.operations).sum();
         let of = |network: &NetworkRecord| {
             let loop_device = stack.and_then(|stack| stack.loop_device_below(network.position));
-            Self::of(network, loop_device.is_some(), operations)
+            let version = stack.and_then(|stack| rpc_version(stack.layers().get(network.position)?));
+            Self::of(network, version.unwrap_or(RpcVersion::V3), loop_device.is_some(), operations)
         };
         measured.networks.iter().map(of).collect()
     }
 
-    fn of(network: &NetworkRecord, has_loop_device: bool, operations: u64) -> Self {
+    fn of(network: &NetworkRecord, version: RpcVersion, has_loop_device: bool, operations: u64) -> Self {
         let per_operation = |calls: u64| (operations > 0).then(|| calls as f64 / operations as f64);
         let mut procedures: Vec<ProcedureRow> = network
             .client
@@ -175,11 +178,13 @@ impl NetworkView {
             .map(|(procedure, of_one)| ProcedureRow {
                 procedure: procedure.to_owned(),
                 calls: of_one.calls,
-                server_calls: network.server.calls_of(procedure),
+                server_calls: RpcCounts::are_counted_alike(procedure, version)
+                    .then(|| network.server.calls_of(procedure)),
                 per_operation: per_operation(of_one.calls),
                 sent_bytes: of_one.sent_bytes,
                 received_bytes: of_one.received_bytes,
-                response_ms: of_one.response_ms as f64 / of_one.calls.max(1) as f64,
+                response_ms: recorded_response_ms(network, procedure)
+                    .or_else(|| counted_response_ms(&of_one)),
             })
             .collect();
         procedures.sort_by_key(|row| std::cmp::Reverse(row.calls));
@@ -200,6 +205,23 @@ impl NetworkView {
             to_client: network.to_client.clone(),
         }
     }
+}
+
+fn recorded_response_ms(network: &NetworkRecord, procedure: &str) -> Option<f64> {
+    let times = network.calls.as_ref()?.procedures.get(procedure)?;
+    Some(times.response.as_ref()?.summary()?.mean_ns / 1e6)
+}
+
+/// For fields that are left out where there is nothing.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+/// The client counts whole milliseconds of all calls together (`rpc_clnt_show_stats` in net/sunrpc/stats.c), so that below ten of them a mean
+/// is off by more than a tenth.
+fn counted_response_ms(calls: &Calls) -> Option<f64> {
+    (calls.response_ms >= 10).then(|| calls.response_ms as f64 / calls.calls.max(1) as f64)
 }
 
 impl NetworkView {
@@ -223,6 +245,8 @@ impl NetworkView {
 pub struct LinkView {
     /// The layer as written.
     pub layer: String,
+    /// The measured time, or, of a log alone, that from its first frame to its last.
+    pub over_s: f64,
     /// What went to the server.
     pub to_server: WayView,
     /// What went to the client.
@@ -238,10 +262,13 @@ pub struct LinkView {
 pub struct WayView {
     /// Frames and bytes.
     pub sent: Sent,
-    /// Bits on the wire in a second.
+    /// Bits on the wire in a second of [`LinkView::over_s`].
     pub bits_per_second: Option<f64>,
-    /// Share of the time (0 to 1) in which the wire was taken.
+    /// Share of that time (0 to 1) in which the wire was taken.
     pub busy: Option<f64>,
+    /// Seconds in which data that was lost had not been sent again.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub recovery_s: f64,
     /// Bytes of TCP's data that a connection had sent before.
     pub tcp_again_bytes: u64,
     /// Waiting in the interface, of a frame or of a TCP segment that becomes several.
@@ -256,18 +283,23 @@ impl LinkView {
     /// Of all links of a run.
     pub fn all_of(measured: &Measured) -> Vec<Self> {
         let links = measured.layers.iter().filter_map(|layer| Some((&layer.layer, layer.frames.as_ref()?)));
-        links.map(|(layer, metrics)| Self::of(layer, metrics)).collect()
+        let measured_s = measured.load.elapsed_ns as f64 / 1e9;
+        links.map(|(layer, metrics)| Self::over(layer, metrics, metrics.loaded_s(measured_s))).collect()
     }
 
-    /// Of one link.
+    /// Of a log alone.
     pub fn of(layer: &str, metrics: &LinkMetrics) -> Self {
+        Self::over(layer, metrics, metrics.span_s)
+    }
+
+    fn over(layer: &str, metrics: &LinkMetrics, over_s: f64) -> Self {
         let way = |way: &FrameMetrics| {
             let summary = |times: &Option<LatencyHistogram>| times.as_ref().and_then(|times| times.summary());
-            let span_s = metrics.span_s;
             WayView {
                 sent: way.sent.clone(),
-                bits_per_second: way.rate_bits_per_s(span_s),
-                busy: (span_s > 0.0).then(|| way.busy_ns as f64 / 1e9 / span_s),
+                bits_per_second: way.rate_bits_per_s(over_s),
+                busy: (over_s > 0.0).then(|| way.busy_ns as f64 / 1e9 / over_s),
+                recovery_s: way.recovery_ns as f64 / 1e9,
                 tcp_again_bytes: way.tcp_again_bytes,
                 queue: summary(&way.queue),
                 wire: summary(&way.wire),
@@ -276,6 +308,7 @@ impl LinkView {
         };
         Self {
             layer: layer.to_owned(),
+            over_s,
             to_server: way(&metrics.to_server),
             to_client: way(&metrics.to_client),
             dropped: metrics.dropped,

@@ -121,7 +121,7 @@ pub(super) fn insert_frames(connection: &Connection, run: i64, measured: &Measur
         for (toward, sent) in [("server", &link.to_server), ("client", &link.to_client)] {
             let mut values =
                 vec![Value::from(run), Value::from(depth as i64), Value::from(toward.to_owned())];
-            values.extend(frame_values(link, sent));
+            values.extend(frame_values(link, sent, link.loaded_s(measured.load.elapsed_ns as f64 / 1e9)));
             insert_row(connection, "frames", values)?;
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn insert_frames(connection: &Connection, run: i64, measured: &Measur
 }
 
 /// The columns from `frames` on, in the table's order.
-fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
+fn frame_values(link: &LinkMetrics, way: &FrameMetrics, over_s: f64) -> Vec<Value> {
     let number = |number: u64| Value::from(integer(number));
     let counts = [
         way.sent.frames,
@@ -141,7 +141,7 @@ fn frame_values(link: &LinkMetrics, way: &FrameMetrics) -> Vec<Value> {
         way.sendings,
     ];
     let mut values = counts.map(number).to_vec();
-    values.push(Value::from(way.rate_bits_per_s(link.span_s)));
+    values.push(Value::from(way.rate_bits_per_s(over_s)));
     values.push(number(way.busy_ns));
     for times in [&way.queue, &way.wire, &way.delivery] {
         values.extend(summary_values(times.as_ref()));
