@@ -124,8 +124,8 @@ pub struct Evidence {
     pub ground: WrittenPlace,
     /// Numbers of the runs.
     pub runs: Vec<i64>,
-    /// Operations per second of each run.
-    pub rates: Vec<f64>,
+    /// Operations per second of each run, with its block.
+    pub rates: Vec<(u32, f64)>,
     /// Measured time, ns.
     pub elapsed_ns: f64,
     /// Reads of the application.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nestor_statistics::{Ratio, unpaired_ratio};
+use nestor_results::ratio_by_block;
+use nestor_statistics::Ratio;
+use nestor_statistics::summary::CONFIDENCE;
 use nestor_text::units;
 
 use crate::account::{Account, Holder, Line, by_executor};
@@ -22,7 +24,7 @@ const WORTH_EXPLAINING: f64 = 0.05;
 pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
     let case = Case { here, baseline };
     let followed = is_followed(here) && baseline.is_none_or(is_followed);
-    let ratio = baseline.and_then(|b| unpaired_ratio(&b.rates, &here.rates));
+    let ratio = baseline.and_then(|b| ratio_by_block(&b.rates, &here.rates, CONFIDENCE));
     let mut left = Left::of(&case);
     let mut findings = Vec::new();
     let mut lines = Vec::new();

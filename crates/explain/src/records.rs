@@ -28,7 +28,7 @@ impl Evidence {
         self.workload.clone_from(&record.workload);
         self.ground.clone_from(&record.environment.ground);
         self.runs.push(number);
-        self.rates.push(measured.load.operations_per_second());
+        self.rates.push((record.block, measured.load.operations_per_second()));
         self.add_load(&measured.load);
         if let Some(path) = &measured.path_length {
             let operations = measured.load.operations.values().map(|o| o.operations as f64).sum::<f64>();
@@ -80,28 +80,22 @@ impl Evidence {
     }
 
     fn add_layers(&mut self, layers: &[LayerRecord]) {
+        let mut seen = Vec::new();
         for layer in layers {
             // A partition passes requests on as they are: those at its lower edge are those at its upper one.
             if layer.role == LayerRole::Partition {
                 continue;
             }
             let Some(metrics) = &layer.metrics else { continue };
-            let same = |edge: &&mut Edge| {
-                edge.layer == layer.layer && edge.role == layer.role && edge.machine == layer.machine
+            let name = (&layer.layer, &layer.role, &layer.machine);
+            let same = |edge: &Edge| (&edge.layer, &edge.role, &edge.machine) == name;
+            let new = || Edge {
+                layer: layer.layer.clone(),
+                role: layer.role.clone(),
+                machine: layer.machine.clone(),
+                ..Edge::default()
             };
-            let edge = match self.edges.iter_mut().find(same) {
-                Some(edge) => edge,
-                None => {
-                    self.edges.push(Edge {
-                        layer: layer.layer.clone(),
-                        role: layer.role.clone(),
-                        machine: layer.machine.clone(),
-                        ..Edge::default()
-                    });
-                    self.edges.last_mut().expect("the entry was just inserted")
-                }
-            };
-            edge.add(metrics);
+            entry(&mut self.edges, place_among(&mut seen, name), same, new).add(metrics);
         }
     }
 
@@ -109,17 +103,13 @@ impl Evidence {
         let Some(correlation) = &measured.correlation else { return };
         add_blame(&mut self.blame, &correlation.blame);
         self.add_levels(&correlation.levels);
+        let mut seen = Vec::new();
         for (below, join) in correlation.joins_by_level() {
             let Some(level) = correlation.level(below) else { continue };
-            let known = self.joins.iter_mut().find(|j| j.kind == level.kind && j.layer == level.layer);
-            let joined = match known {
-                Some(joined) => joined,
-                None => {
-                    let (kind, layer) = (level.kind.clone(), level.layer.clone());
-                    self.joins.push(Joined { kind, layer, ..Joined::default() });
-                    self.joins.last_mut().expect("the entry was just inserted")
-                }
-            };
+            let name = (&level.kind, &level.layer);
+            let same = |joined: &Joined| (&joined.kind, &joined.layer) == name;
+            let new = || Joined { kind: level.kind.clone(), layer: level.layer.clone(), ..Joined::default() };
+            let joined = entry(&mut self.joins, place_among(&mut seen, name), same, new);
             joined.absorbed += join.absorbed as f64;
             for (origin, count) in &join.origins {
                 *joined.origins.entry(*origin).or_default() += *count as f64;
@@ -131,20 +121,33 @@ impl Evidence {
     }
 
     fn add_levels(&mut self, levels: &[Level]) {
+        let mut seen = Vec::new();
         for level in levels {
-            let same = |placed: &&mut Placed| placed.kind == level.kind && placed.layer == level.layer;
-            let placed = match self.levels.iter_mut().find(same) {
-                Some(placed) => placed,
-                None => {
-                    let (kind, layer) = (level.kind.clone(), level.layer.clone());
-                    self.levels.push(Placed { kind, layer, ..Placed::default() });
-                    self.levels.last_mut().expect("the entry was just inserted")
-                }
-            };
+            let name = (&level.kind, &level.layer);
+            let same = |placed: &Placed| (&placed.kind, &placed.layer) == name;
+            let new = || Placed { kind: level.kind.clone(), layer: level.layer.clone(), ..Placed::default() };
+            let placed = entry(&mut self.levels, place_among(&mut seen, name), same, new);
             placed.requests += level.requests as f64;
             placed.misaligned += level.misaligned as f64;
         }
     }
+}
+
+/// How many of this name came before in a run: a stack may have two layers of one name in one machine (`ext4/loop/raw/ext4/hdd`).
+fn place_among<N: PartialEq>(seen: &mut Vec<N>, name: N) -> usize {
+    let place = seen.iter().filter(|other| **other == name).count();
+    seen.push(name);
+    place
+}
+
+/// The sum over runs of what is in that place among those of its name.
+fn entry<T>(sums: &mut Vec<T>, place: usize, same: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> &mut T {
+    let known = (0..sums.len()).filter(|at| same(&sums[*at])).nth(place);
+    let at = known.unwrap_or_else(|| {
+        sums.push(new());
+        sums.len() - 1
+    });
+    &mut sums[at]
 }
 
 fn add_blame(sum: &mut Blame, blame: &Blame) {
@@ -168,10 +171,43 @@ fn add_blame(sum: &mut Blame, blame: &Blame) {
 
 #[cfg(test)]
 mod tests {
+    use nestor_correlate::LevelKind;
+    use nestor_stack::{MachineLabel, MachineName};
     use nestor_statistics::LatencyHistogram;
+    use nestor_trace::{LayerMetrics, TracePoint};
     use nestor_workload::{OperationClass, OperationResult};
 
     use super::*;
+
+    #[test]
+    fn two_layers_of_one_name_in_one_machine_are_two_edges() {
+        let layer = |issued| {
+            let mut metrics = LayerMetrics::new(TracePoint::Blktrace);
+            metrics.write.issued = issued;
+            LayerRecord {
+                layer: "ext4".to_owned(),
+                role: LayerRole::FileSystem(MachineLabel::Host),
+                machine: MachineName::default(),
+                metrics: Some(metrics),
+                frames: None,
+            }
+        };
+        let mut evidence = Evidence::default();
+        for _ in 0..2 {
+            evidence.add_layers(&[layer(3), layer(50)]);
+        }
+        let writes: Vec<f64> = evidence.edges.iter().map(|edge| edge.writes.count).collect();
+        assert_eq!(writes, [6.0, 100.0]);
+        let level = |requests| Level {
+            layer: "ext4".to_owned(),
+            kind: LevelKind::Medium,
+            machine: MachineName::default(),
+            requests,
+            misaligned: 0,
+        };
+        evidence.add_levels(&[level(3), level(50)]);
+        assert_eq!(evidence.levels.iter().map(|level| level.requests).collect::<Vec<_>>(), [3.0, 50.0]);
+    }
 
     #[test]
     fn an_operation_that_moves_no_data_is_neither_read_nor_write() {

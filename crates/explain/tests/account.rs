@@ -182,11 +182,11 @@ fn adds_up(e: &Explanation) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn every_nanosecond_has_one_holder(here in any_evidence(), baseline in any_evidence(), rates in 0..3_usize) {
+    fn every_nanosecond_has_one_holder(here in any_evidence(), baseline in any_evidence(), rates in 0..3_u32) {
         let is_followed = |e: &Evidence| e.blame.span_ns > 0;
         let alone = explain(&here, None);
         if is_followed(&here) { adds_up(&alone)? } else { names_nothing(&alone)? }
-        let with_rates = |e: &Evidence, rate: f64| Evidence { rates: vec![rate; rates], ..e.clone() };
+        let with_rates = |e: &Evidence, rate: f64| Evidence { rates: (0..rates).map(|block| (block, rate)).collect(), ..e.clone() };
         let both = explain(&with_rates(&here, 100.0), Some(&with_rates(&baseline, 90.0)));
         if is_followed(&here) && is_followed(&baseline) { adds_up(&both)? } else { names_nothing(&both)? }
     }

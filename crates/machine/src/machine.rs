@@ -1,14 +1,14 @@
 //! A machine as its controller sees it: a connection and the way through it.
 
-mod request;
+pub(crate) mod request;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
-
+use nestor_processor::InstructionMarks;
 use nestor_stack::Accelerator;
 
+use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
 use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
@@ -20,7 +20,6 @@ use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
-use nestor_processor::InstructionMarks;
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]
@@ -41,9 +40,6 @@ pub struct Boot {
     /// Milliseconds until its agent answered.
     pub boot_ms: u64,
 }
-
-/// If this variable is set, each request is printed with the time its answer took, and in virtual time where that stands afterwards.
-pub(crate) const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 
 /// Most bytes of a file that is read as a whole where nothing else is said: files of `/proc` and `/sys`, what a program said.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;
@@ -92,7 +88,7 @@ impl Machine {
 
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
-        let what = if std::env::var_os(REQUEST_LOG).is_some() { describe(&request) } else { String::new() };
+        let what = if request::are_logged() { describe(&request) } else { String::new() };
         let mut patience = Patience {
             in_virtual_time: self.is_in_virtual_time || boots_in_virtual_time(&request),
             more: if self.route.is_empty() && !matches!(request, Request::StartMachine(_)) {
@@ -111,7 +107,7 @@ impl Machine {
         let started = Instant::now();
         let longer = &mut || patience.is_to_be_awaited().then_some(limit);
         let answered = self.connection.request_patiently(request, limit, longer);
-        if std::env::var_os(REQUEST_LOG).is_some() {
+        if request::are_logged() {
             nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
         match answered {

@@ -174,6 +174,22 @@ const FAULTS: &[Fault] = &[
         pairs: 1,
     },
     Fault {
+        // By its delay, below a network disk.
+        planted: "link-bound",
+        baseline: "xfs/nbd/link:memory=1G/raw:size=1G/ext4/ssd",
+        stack: "xfs/nbd/link:delay=10ms:memory=1G/raw:size=1G/ext4/ssd",
+        workload: "fio:rand-read:size=8M:bs=4k:depth=1:runtime=2s",
+        pairs: 1,
+    },
+    Fault {
+        // By its losses.
+        planted: "link-bound",
+        baseline: "nfs:vers=3/link:memory=1G/ext4/ssd",
+        stack: "nfs:vers=3/link:loss=2%:memory=1G/ext4/ssd",
+        workload: "fio:rand-write:size=8M:bs=16k:depth=1:runtime=2s",
+        pairs: 1,
+    },
+    Fault {
         planted: "read-modify-write",
         // Of an array's rows; the baseline has no parity.
         baseline: "nfs:vers=3/link:memory=1G/xfs/raid0:raid0-5x10k:wcache=off",
@@ -199,7 +215,7 @@ const FAULTS: &[Fault] = &[
 ];
 
 #[test]
-#[ignore = "builds 50 stacks, about 45 minutes; part of `make test-long`"]
+#[ignore = "builds 54 stacks, about 50 minutes; part of `make test-long`"]
 fn each_planted_mechanism_is_named_and_nothing_else() {
     if !can_run(false, true) {
         return;

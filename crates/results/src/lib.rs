@@ -36,7 +36,7 @@ pub use claims::{
 };
 pub use compare::{
     CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, Sample, SamplesCompared, Violation, compare,
-    compare_samples, summarise,
+    compare_samples, ratio_by_block, summarise,
 };
 pub use complaint::Complaint;
 pub use environment::{Environment, MachineRecord, UserMediumRecord};

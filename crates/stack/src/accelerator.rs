@@ -33,12 +33,18 @@ impl Accelerator {
 
     /// Whether no processor executes them, but a program.
     pub const fn is_emulation(self) -> bool {
-        matches!(self, Self::Tcg)
+        match self {
+            Self::Tcg => true,
+            Self::Hardware | Self::Kvm => false,
+        }
     }
 
     /// Whether the processors of the machine around it execute them, with their support for virtual machines.
     pub const fn is_hardware_assisted(self) -> bool {
-        matches!(self, Self::Kvm)
+        match self {
+            Self::Kvm => true,
+            Self::Hardware | Self::Tcg => false,
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::Mechanism;
 use crate::advice::{
-    Proposal, can_have_raw_disk, has_file_system, has_nested_file_systems, is_image, topmost_file_system,
+    Proposal, can_have_raw_disk, has_file_system, has_nested_file_systems, is_image, journals_data,
+    topmost_file_system,
 };
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
@@ -178,6 +179,7 @@ fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         Proposal::in_stacks("no times of access (mount=noatime)", |stack| {
             topmost_file_system(stack).is_some_and(|layer| layer.list("mount").all(|word| word != "noatime"))
         }),
+        Proposal::to("a journal of metadata alone (journal=ordered)", journals_data, "journal", "ordered"),
         Proposal::in_stacks("a journal of metadata alone (mount=data=ordered)", |stack| {
             topmost_file_system(stack)
                 .is_some_and(|layer| layer.list("mount").any(|word| word == "data=journal"))

@@ -1,5 +1,6 @@
 //! The hypervisor's processor sets the pace.
 
+use nestor_results::checks::CPU_BOUND_ABOVE;
 use nestor_text::units;
 
 use super::Mechanism;
@@ -15,13 +16,10 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     find,
 };
 
-/// Busy share from which on processors are taken to set the pace (as `nestor_results::checks::CPU_BOUND_ABOVE`).
-const BUSY: f64 = 0.70;
-
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let (machine, busy) = case.here.busiest_machine()?;
     let idle = left.part(Part::Idle);
-    if *busy < BUSY || idle <= 0.0 {
+    if *busy < CPU_BOUND_ABOVE || idle <= 0.0 {
         return None;
     }
     let effect = left.claim_all(Part::Idle);

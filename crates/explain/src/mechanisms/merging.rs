@@ -40,8 +40,10 @@ fn merged(edge: &Edge) -> f64 {
 
 /// The edge whose merging differs most from the baseline's edge of the same role.
 fn most_different<'a>(here: &'a Evidence, baseline: &Evidence) -> Option<(&'a Edge, f64)> {
-    let differences = here.edges.iter().filter_map(|edge| {
-        let other = baseline.edges.iter().find(|b| b.role == edge.role && b.machine == edge.machine)?;
+    let of_role = |edge: &Edge, other: &Edge| other.role == edge.role && other.machine == edge.machine;
+    let differences = here.edges.iter().enumerate().filter_map(|(at, edge)| {
+        let before = here.edges[..at].iter().filter(|other| of_role(edge, other)).count();
+        let other = baseline.edges.iter().filter(|other| of_role(edge, other)).nth(before)?;
         (edge.queued > 0.0 && other.queued > 0.0).then(|| (edge, merged(edge) - merged(other)))
     });
     differences.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))

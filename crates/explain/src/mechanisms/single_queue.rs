@@ -1,6 +1,7 @@
 //! Only few requests may be under way at once.
 
 use nestor_stack::Stack;
+use nestor_stack::layers::hypervisors::devices::QueueDepth;
 
 use super::Mechanism;
 use crate::advice::{Proposal, has};
@@ -30,11 +31,8 @@ fn narrow(e: &Evidence) -> Option<&Edge> {
     })
 }
 
-/// Device models with a queue for each processor, or one of more than a hundred requests.
-const DEEP: [&str; 3] = ["virtio-blk", "virtio-scsi", "nvme"];
-
-fn has_other_device(stack: &Stack) -> bool {
-    has(stack, |layer| layer.hypervisor().is_some_and(|options| !DEEP.contains(&options.device.name)))
+fn has_narrow_device(stack: &Stack) -> bool {
+    has(stack, |layer| layer.hypervisor().is_some_and(|options| options.device.queue == QueueDepth::Narrow))
 }
 
 fn depth(e: &Evidence) -> f64 {
@@ -70,7 +68,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         const {
             &[Proposal::in_stacks(
                 "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme",
-                has_other_device,
+                has_narrow_device,
             )]
         }
     } else {

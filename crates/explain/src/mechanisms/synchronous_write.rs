@@ -58,7 +58,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     // Fewer of them only where the baseline had them.
     let slower = if more < 0.0 { case.baseline? } else { case.here };
     let words = format!(
-        "{:.2} times for each operation somebody waits until the server has made a write durable, {:.2} ms each time",
+        "{:.2} waits for each operation until the server has made a write durable, {:.2} ms each",
         durable(slower),
         waited_ns(slower) / durable(slower).max(f64::MIN_POSITIVE) / 1e6
     );
@@ -73,8 +73,13 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("time of these calls", "us per operation", |e| waited_ns(e) / 1e3),
         case.number("flushes at the medium", "per operation", Evidence::flushes_at_medium),
     ];
+    let has_fsyncs = slower.over_networks(|network| network.fsyncs) > 0.0;
     found.advice = case.advice(&[
-        Proposal::general("fewer fsyncs"),
+        Proposal::general(if has_fsyncs {
+            "fewer fsyncs"
+        } else {
+            "writes through the page cache, or several at once"
+        }),
         Proposal::to("no sync on the mount (sync=off)", is_network_mount, "sync", "off"),
         Proposal::in_stacks("cache=writeback for a guest whose image is on the server", |stack| {
             !is_network_file_system(stack) && has(stack, passes_writes_on)

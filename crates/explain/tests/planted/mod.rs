@@ -66,7 +66,7 @@ pub fn plain() -> Evidence {
         stack: "ext4/kvm/raw/xfs/hdd".into(),
         workload: "fio:rand-write".into(),
         runs: vec![1, 2, 3],
-        rates: vec![99.0, 100.0, 101.0],
+        rates: vec![(0, 99.0), (1, 100.0), (2, 101.0)],
         elapsed_ns: 10e9,
         writes: volume(1000.0),
         latency_ns: 40e9,
@@ -90,7 +90,7 @@ pub fn plain() -> Evidence {
 pub fn slow() -> Evidence {
     let mut e = plain();
     e.elapsed_ns = 20e9;
-    e.rates = vec![49.0, 50.0, 51.0];
+    e.rates = vec![(0, 49.0), (1, 50.0), (2, 51.0)];
     e.latency_ns = 80e9;
     e.edges.iter_mut().for_each(|edge| {
         edge.span_ns = 20e9;
@@ -257,7 +257,7 @@ pub fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
         }
         MechanismName::Noise => {
             here = plain();
-            here.rates = vec![97.0, 103.0, 101.0];
+            here.rates = vec![(0, 97.0), (1, 103.0), (2, 101.0)];
         }
     }
     (here, before)

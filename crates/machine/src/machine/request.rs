@@ -6,6 +6,14 @@ use crate::command_line::shown;
 use crate::message::Request;
 use crate::spec::MachineTime;
 
+/// If this variable is set, each request is printed with the time its answer took, and in virtual time where that stands afterwards.
+const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
+
+/// Whether requests are printed.
+pub(crate) fn are_logged() -> bool {
+    std::env::var_os(REQUEST_LOG).is_some()
+}
+
 /// What a request may take when it says nothing else.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 

@@ -11,7 +11,7 @@ use nestor_processor::{InstructionCounts, WhyNotCounted};
 use nestor_vtime::LIBRARY;
 use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, Instructions, MESSAGE_BYTES};
 
-use crate::machine::REQUEST_LOG;
+use crate::machine::request::are_logged;
 use crate::virtual_time::{Standing, TimeKeeper};
 
 /// Puts the library into a directory; its path.
@@ -56,7 +56,7 @@ impl Standing for Library {
 }
 
 fn hear(keeper: &TimeKeeper, mut control: UnixStream) {
-    let is_logged = std::env::var_os(REQUEST_LOG).is_some();
+    let is_logged = are_logged();
     loop {
         match receive(&mut control) {
             Ok(Some(FromLibrary::Held { written, instructions, now_ns })) => {

@@ -183,21 +183,8 @@ fn joined(
     let dropped = lost(client, &here) + lost(server, &there);
     let joined = join(&here, &there);
     let metrics = CallMetrics::of(&joined, dropped);
-    for (end, name, traced, counted) in
-        [(CallEnd::Client, "client", &here, &counted[0]), (CallEnd::Server, "server", &there, &counted[1])]
-    {
-        said.extend(differences(&traced.counts(end), counted).into_iter().map(|difference| {
-            let [recorded, counted] = [difference.traced, difference.counted].map(count);
-            format!(
-                "{recorded} of {} were recorded at the {name}, and it counted {counted}",
-                difference.procedure
-            )
-        }));
-        if traced.unreadable_lines > 0 {
-            let lines = plural_u64(traced.unreadable_lines, "line", "lines");
-            said.push(format!("{lines} of the record at the {name} could not be read"));
-        }
-    }
+    said.extend(counted_otherwise((CallEnd::Client, "client"), &here, &counted[0]));
+    said.extend(counted_otherwise((CallEnd::Server, "server"), &there, &counted[1]));
     if version == RpcVersion::V4 {
         let operations = server.counted(|text| RpcCounts::of_server(text, version))?;
         said.extend(contents_counted_otherwise(&counted[0], &operations));
@@ -298,6 +285,22 @@ fn unjoined(metrics: &CallMetrics) -> Vec<String> {
     ];
     let some = numbers.into_iter().filter(|(number, _)| *number > 0);
     some.map(|(number, what)| format!("{} {what}", count(number))).collect()
+}
+
+/// Where the record of an end is not what its kernel counted, and what could not be read of it.
+fn counted_otherwise((end, name): (CallEnd, &str), traced: &TracedCalls, counted: &RpcCounts) -> Vec<String> {
+    let differ = differences(&traced.counts(end), counted).into_iter().map(|difference| {
+        let [recorded, counted] = [difference.traced, difference.counted].map(count);
+        format!(
+            "{recorded} of {} were recorded at the {name}, and it counted {counted}",
+            difference.procedure
+        )
+    });
+    let unreadable = (traced.unreadable_lines > 0).then(|| {
+        let lines = plural_u64(traced.unreadable_lines, "line", "lines");
+        format!("{lines} of the record at the {name} could not be read")
+    });
+    differ.chain(unreadable).collect()
 }
 
 /// Where a client of version 4 counted other calls that move contents of files than its server counted such operations. A compound call of

@@ -240,7 +240,7 @@ pub(super) fn refused_writes(network: &NetworkRecord) -> Option<String> {
     let (failed, all) = network.client.failed_writes();
     (failed > 0).then(|| {
         format!(
-            "{}: {} of {} calls that were to write ended with an error, of which the workload was told nothing: its data may not be \
+            "{}: {} of {} calls that were to write ended with an error that the workload did not get: its data may not be \
              on the server",
             network.layer,
             count(failed),

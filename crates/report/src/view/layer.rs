@@ -168,19 +168,29 @@ impl LayerRow {
             rows.push(row);
         }
         if let Some(correlation) = &measured.correlation {
-            rows.iter_mut().for_each(|row| row.timeline_start_ns = row.start_on_top_clock(correlation));
+            for at in 0..rows.len() {
+                let before = rows[..at].iter().filter(|other| other.is_named_as(&rows[at])).count();
+                rows[at].timeline_start_ns = rows[at].start_on_top_clock(correlation, before);
+            }
         }
         rows
     }
 
-    /// When its time line begins, by the offsets between the clocks from its level upwards.
-    fn start_on_top_clock(&self, correlation: &Correlation) -> Option<i64> {
+    /// Whether a row has the same name, in the same machine, and a time line too.
+    fn is_named_as(&self, other: &Self) -> bool {
+        let has_timelines = self.timeline.is_some() && other.timeline.is_some();
+        has_timelines && self.layer == other.layer && self.machine == other.machine
+    }
+
+    /// When its time line begins, by the offsets between the clocks from its level upwards; `before` of its name come before it.
+    fn start_on_top_clock(&self, correlation: &Correlation, before: usize) -> Option<i64> {
         let timeline = self.timeline.as_ref()?;
         // A file system can be in the guest and in the host; the medium is served by a machine of its own.
         let of_row = |level: &nestor_correlate::Level| {
             level.layer == self.layer && (level.machine == self.machine || level.kind == LevelKind::Medium)
         };
-        let level = correlation.levels.iter().position(of_row)?;
+        let (level, _) =
+            correlation.levels.iter().enumerate().filter(|(_, level)| of_row(level)).nth(before)?;
         let own = i64::try_from(timeline.start_ns).ok()?;
         let joins = correlation.joins.get(..level)?;
         joins.iter().try_fold(own, |time, join| time.checked_add(join.clock_offset_ns))

@@ -24,7 +24,8 @@ use crate::{WrittenStack, WrittenWorkload};
 pub(crate) use doubts::environment_facts;
 pub use doubts::{Doubt, Facts, different_facts};
 pub use drift::Drift;
-pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block, ratio_by_block};
+pub use samples::ratio_by_block;
+pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block};
 pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
 
 /// A run without numbers.

@@ -166,11 +166,7 @@ impl<'a> Counted<'a> {
 
 /// The ratio of numbers that are known with their blocks: within blocks where both sides have some in common, else of the two groups.
 /// `None` if one of them is not above zero.
-pub(crate) fn ratio_by_block(
-    baseline: &[(u32, f64)],
-    candidate: &[(u32, f64)],
-    confidence: f64,
-) -> Option<Ratio> {
+pub fn ratio_by_block(baseline: &[(u32, f64)], candidate: &[(u32, f64)], confidence: f64) -> Option<Ratio> {
     let all = |side: &[(u32, f64)]| side.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let unpaired = unpaired_ratio_at(&all(baseline), &all(candidate), confidence)?;
     let pairs = pairs_of_values(baseline, candidate);

@@ -26,9 +26,9 @@ pub enum LinkCommand {
         -chardev socket,id=n,path=/run/a.sock -netdev vhost-user,id=n,chardev=n -device virtio-net-pci,netdev=n,vectors=0 …"
     )]
     Serve(LinkServeArguments),
-    /// Hold links against their model: rate, delay, losses, queue and order of a served link, in virtual time
+    /// Check links against their model: rate, delay, losses, queue and order of a served link, in virtual time
     #[command(after_help = "Example:\n  nestor link check link:rate=100mbit:delay=5ms\n\n\
-        It ends with 1 unless all links hold.")]
+        The exit code is 1 if a link does not hold.")]
     Check(check::LinkCheckArguments),
     /// Control a served link
     Control {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, disk, pci_controller};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, QueueDepth, disk, pci_controller};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "ide",
@@ -16,6 +16,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["ata_piix", "sd_mod"],
     guest_sets_write_cache: false,
     interface: DiskInterface::Ata,
+    queue: QueueDepth::Narrow,
     second_disk: "sdb",
     libvirt: LibvirtDisk::on("ide", "hda"),
 };

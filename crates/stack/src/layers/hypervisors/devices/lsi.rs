@@ -1,6 +1,6 @@
 //! `lsi`: LSI 53C895A, a parallel SCSI controller.
 
-use super::{Attach, DeviceModelSpec, DiskInterface, LibvirtDisk, pci_controller, scsi_disk};
+use super::{Attach, DeviceModelSpec, DiskInterface, LibvirtDisk, QueueDepth, pci_controller, scsi_disk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "lsi",
@@ -13,6 +13,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["sym53c8xx", "sd_mod"],
     guest_sets_write_cache: false,
     interface: DiskInterface::Scsi,
+    queue: QueueDepth::Narrow,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("lsilogic"),
 };

@@ -71,10 +71,21 @@ pub struct DeviceModelSpec {
     pub guest_sets_write_cache: bool,
     /// How it takes requests from the guest.
     pub interface: DiskInterface,
+    /// How many requests it holds.
+    pub queue: QueueDepth,
     /// The name that a Linux guest gives to its second disk.
     pub second_disk: &'static str,
     /// How libvirt writes it; `None` if it cannot.
     pub libvirt: Option<LibvirtDisk>,
+}
+
+/// How many requests a device model holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueDepth {
+    /// A queue for each processor, or one of more than a hundred requests.
+    Deep,
+    /// Fewer.
+    Narrow,
 }
 
 /// How a disk takes requests from its guest; disks of one interface are traced in the same way.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, pci_controller, scsi_disk};
+use super::{
+    Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, QueueDepth, pci_controller, scsi_disk,
+};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "mptsas",
@@ -15,6 +17,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["mptsas", "sd_mod"],
     guest_sets_write_cache: false,
     interface: DiskInterface::Scsi,
+    queue: QueueDepth::Narrow,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("lsisas1068"),
 };

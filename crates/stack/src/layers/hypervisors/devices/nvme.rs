@@ -3,7 +3,7 @@
 //! QEMU's controller always says that it has a volatile write cache, so the guest flushes also where `write-cache` is
 //! off; QEMU then makes every write durable by itself and the guest's flushes have no effect.
 
-use super::{Attach, DeviceModelSpec, DiskInterface, disk};
+use super::{Attach, DeviceModelSpec, DiskInterface, QueueDepth, disk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "nvme",
@@ -16,6 +16,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["nvme"],
     guest_sets_write_cache: false,
     interface: DiskInterface::Nvme,
+    queue: QueueDepth::Deep,
     second_disk: "nvme1n1",
     libvirt: None,
 };

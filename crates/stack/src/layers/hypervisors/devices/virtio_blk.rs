@@ -1,6 +1,6 @@
 //! `virtio-blk`: a paravirtual disk, each its own PCI device.
 
-use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, disk, set};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, QueueDepth, disk, set};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "virtio-blk",
@@ -13,6 +13,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["virtio_pci", "virtio_blk"],
     guest_sets_write_cache: true,
     interface: DiskInterface::VirtioBlk,
+    queue: QueueDepth::Deep,
     second_disk: "vdb",
     libvirt: LibvirtDisk::on("virtio", "vda"),
 };

@@ -1,7 +1,8 @@
 //! `virtio-scsi`: a paravirtual SCSI controller.
 
 use super::{
-    Attach, Controller, DeviceModelSpec, DiskInterface, LibvirtDisk, pci_controller, scsi_disk, set,
+    Attach, Controller, DeviceModelSpec, DiskInterface, LibvirtDisk, QueueDepth, pci_controller, scsi_disk,
+    set,
 };
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
@@ -15,6 +16,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     kernel_modules: &["virtio_pci", "virtio_scsi", "sd_mod"],
     guest_sets_write_cache: false,
     interface: DiskInterface::Scsi,
+    queue: QueueDepth::Deep,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("virtio-scsi"),
 };
