@@ -144,7 +144,11 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
         let error =
             StackError::new(StackErrorKind::EmptyLayer, text, span.clone(), "a layer is missing here");
         let has_options = text[span.end..].starts_with(':');
-        return Err(if has_options || text.len() == 1 {
+        return Err(if text.is_empty() {
+            error.with_help(
+                "write a layer's name, and its options if it is to have some, as in kvm:cache=none",
+            )
+        } else if has_options || text.len() == 1 {
             error.with_help("write a layer's name before its options, as in kvm:cache=none")
         } else {
             error.suggest("remove the extra `/`", without_gap(text, span.start))

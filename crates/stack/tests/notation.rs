@@ -167,6 +167,11 @@ proptest! {
     }
 
     #[test]
+    fn any_text_is_a_layer_or_refused_with_a_caret_in_it(text in "[/:=+{}, \u{1b}日é0a-]{0,6}|\\PC{0,40}") {
+        refused_as_a_layer(&text);
+    }
+
+    #[test]
     fn any_near_stack_is_read_or_refused_with_a_caret_in_it(
         text in stack(),
         at in any::<proptest::sample::Index>(),
@@ -177,8 +182,30 @@ proptest! {
         let at = at.index(characters.len() + 1);
         let end = (at + cut).min(characters.len());
         characters.splice(at..end, noise.chars());
-        refused_well(&characters.into_iter().collect::<String>());
+        let near: String = characters.into_iter().collect();
+        refused_well(&near);
+        refused_as_a_layer(&near);
     }
+}
+
+fn refused_as_a_layer(text: &str) {
+    let Err(error) = Layer::parse(text) else { return };
+    assert!(text.get(error.span()).is_some(), "{:?} is no part of {text:?}", error.span());
+    assert!(error.help().is_some_and(|help| !help.is_empty()), "no help in:\n{error}");
+}
+
+#[test]
+fn what_is_hardly_a_text_is_no_layer() {
+    for text in ["", " ", ":", "/", "é", "//", "::", "/:", ":/", "=", "\0", "link:", "link/", "/link"] {
+        assert!(Layer::parse(text).is_err(), "{text:?}");
+        refused_as_a_layer(text);
+    }
+    insta::assert_snapshot!(Layer::parse("").unwrap_err(), @"
+    a stack has an empty layer
+      
+      ^ a layer is missing here
+      write a layer's name, and its options if it is to have some, as in kvm:cache=none
+    ");
 }
 
 fn refused_well(text: &str) {
