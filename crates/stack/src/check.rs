@@ -4,10 +4,10 @@ use crate::error::{enumerated, replaced};
 use crate::joints;
 use crate::layers::hypervisors::check_without_disk;
 use crate::layers::network::check_served;
+use crate::memory::{check_available, check_room_for_guests};
 use crate::offer::offered;
 use crate::{
-    AVAILABLE_OPTION, Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError,
-    StackErrorKind,
+    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
 };
 
 /// Checks what each layer offers to the one above it, then the options of each.
@@ -20,6 +20,7 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
             .map_err(|conflict| refused(layer, conflict))?;
     }
     check_available(layers).map_err(|(link, conflict)| refused(link, conflict))?;
+    check_room_for_guests(layers).map_err(|(layer, conflict)| refused(layer, conflict))?;
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
 }
 
@@ -40,28 +41,6 @@ fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
         }
         _ => Ok(()),
     }
-}
-
-/// A machine that runs virtual machines needs memory for them later than when it is taken up.
-fn check_available(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
-    let links =
-        layers.iter().enumerate().filter(|(_, layer)| layer.link().is_some_and(|l| l.available.is_some()));
-    for (at, link) in links {
-        let crossing = layers[..at].iter().rev().find(|layer| layer.crossing() != Crossing::None);
-        let Some(guest) = crossing.filter(|layer| layer.crossing() == Crossing::Inside) else { continue };
-        let name = guest.name();
-        return Err((
-            link,
-            Conflict {
-                option: Some(AVAILABLE_OPTION),
-                message: format!("the machine beside runs {name}, which needs memory of it later"),
-                help: format!(
-                    "omit it, or say how much the guest has available: {name}:{AVAILABLE_OPTION}=…"
-                ),
-            },
-        ));
-    }
-    Ok(())
 }
 
 /// The memory of a machine that runs virtual machines is said by them, because it has to hold theirs too.

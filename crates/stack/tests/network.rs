@@ -139,6 +139,42 @@ snapshots! {
                             ^^^^^^^^^^^^^ the machine beside runs kvm, which needs memory of it later
       omit it, or say how much the guest has available: kvm:available=…
 "#;
+    a_guest_that_is_larger_than_the_client: "ext4/kvm:memory=1G/raw/nfs/link:memory=512M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/kvm:memory=1G/raw/nfs/link:memory=512M/xfs/hdd
+                                      ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_mounts_and_is_larger_than_the_client: "nfs:vers=3/kvm:memory=1G/link:memory=512M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs:vers=3/kvm:memory=1G/link:memory=512M/xfs/hdd
+                                    ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_leaves_its_client_too_little: "nfs/kvm:memory=512M/link:memory=895M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs/kvm:memory=512M/link:memory=895M/xfs/hdd
+                               ^^^^^^^^^^^ the machine around kvm has to hold a guest with 512M, and needs 384M itself: together at least 896M
+      use memory=896M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_is_larger_than_the_guest_around_it: "ext4/kvm:memory=1G/raw/xfs/kvm:memory=512M/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/kvm:memory=1G/raw/xfs/kvm:memory=512M/hdd
+                                     ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for kvm, or a smaller memory of the guest
+"#;
+    a_guest_in_one_that_grows_with_it: "kvm:memory=1G/raw/xfs/kvm/raw/nfs/link:memory=1G/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      kvm:memory=1G/raw/xfs/kvm/raw/nfs/link:memory=1G/xfs/hdd
+                                             ^^^^^^^^^ the machine around kvm has to hold a guest with 1728M, and needs 384M itself: together at least 2112M
+      use memory=2112M or more for link, or a smaller memory of the guest
+"#;
+    a_host_that_is_said_to_be_smaller_than_what_its_guest_grows_to: "kvm:memory=2G/raw/xfs/kvm:host-memory=1G/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      kvm:memory=2G/raw/xfs/kvm:host-memory=1G/hdd
+                                ^^^^^^^^^^^^^^ the machine around kvm has to hold a guest with 2752M, and needs 384M itself: together at least 3136M
+      use host-memory=3136M or more for kvm, or a smaller memory of the guest
+"#;
     an_image_over_a_link_for_nfs: "nfs/link/raw/xfs/hdd" => @r#"
     a stack does not fit together
       nfs/link/raw/xfs/hdd
@@ -344,6 +380,21 @@ fn what_a_place_of_the_user_cannot_have_is_refused_with_the_place_that_can() {
     ] {
         let said = refused(stack, place);
         assert!(words.iter().all(|words| said.contains(words)), "{said}");
+    }
+}
+
+#[test]
+fn a_client_has_at_least_what_is_asked_of_one_whose_memory_is_said() {
+    for (stack, mib) in [
+        ("nfs/link/xfs/hdd", 256),
+        ("nfs/kvm:memory=1G/link/xfs/hdd", 1024 + 192 + 512),
+        ("nfs/kvm:memory=1G/link:memory=1408M/xfs/hdd", 1408),
+        ("nfs/kvm:memory=1G:host-memory=1408M/link/xfs/hdd", 1408),
+        ("ext4/kvm:memory=1G/raw/ext4/kvm/nbd/link/hdd", 1024 + 2 * (192 + 512)),
+    ] {
+        let stack = Stack::parse(stack).unwrap();
+        let client = stack.machines().indexed().nth(1).unwrap().0;
+        assert_eq!(stack.memory_of(client), Some(Bytes::mib(mib)), "{stack}");
     }
 }
 

@@ -6,15 +6,13 @@ use super::super::options::{
 use super::HostBlockOptions;
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, DeviceModelSpec};
+use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
     Accelerator, BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule,
 };
 
 /// Debian packages.
 pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
-
-/// What the kernel of a host, its tools and the process of the hypervisor need beside the guest's memory.
-const LEAST_BESIDE_GUEST: Bytes = Bytes::mib(384);
 
 /// The options of every hypervisor that is QEMU.
 pub(super) static OPTIONS: &[OptionSpec] = &[
