@@ -85,8 +85,7 @@ fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
 
 /// What is said of a layer that needs one thing on layers that offer another, from `index` on.
 fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackError {
-    let sides = [&layers[..index], &layers[index..]];
-    let (lower, offers) = (&layers[index], offered(sides[1]).expect("a layer offers something"));
+    let (lower, offers) = (&layers[index], offered(&layers[index..]).expect("a layer offers something"));
     let error = |message| StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
     let Some(upper) = index.checked_sub(1).map(|above| &layers[above]) else {
         let message = format!(
@@ -94,7 +93,7 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
             lower.name(),
             offers.words()
         );
-        return joints::suggested(error(message), (needs, offers), "on top", [&[], layers]);
+        return joints::suggested(error(message), (needs, offers), "on top", layers);
     };
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
@@ -118,7 +117,7 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
                 (_, false) => error.suggest(&words, replaced(text, upper.span.end..lower.span.end, "")),
             }
         }
-        _ => joints::suggested(error, (needs, offers), "between them", sides),
+        _ => joints::suggested(error, (needs, offers), "between them", &layers[index..]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use nestor_results::medium_profile;
-use nestor_stack::{LayerDefinition, LayerHelp, Stack, layers_help, parse_all};
+use nestor_stack::{LayerDefinition, LayerHelp, Stack, StackError, layers_help, parse_all};
 use serde::Serialize;
 
 use crate::arguments::StackArguments;
@@ -22,7 +22,10 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
     for text in &arguments.stacks {
         match layers.iter().find(|layer| layer.name == text) {
             Some(layer) => asked.push(Asked::Layer(layer)),
-            None => asked.extend(parse_all(text).map_err(|e| anyhow!("{e}"))?.into_iter().map(Asked::Stack)),
+            None => {
+                let stacks = parse_all(text).map_err(|error| said_in_place(error, arguments))?;
+                asked.extend(stacks.into_iter().map(Asked::Stack));
+            }
         }
     }
     for asked in &asked {
@@ -72,7 +75,7 @@ impl Asked<'_> {
 
 /// Refuses a stack that cannot be built. Where one with a medium of the user's is to be, only the user knows.
 fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
-    stack.require_buildable()?;
+    stack.require_buildable().map_err(|error| said_in_place(error, arguments))?;
     medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
     let is_modelled =
         matches!(stack.medium().definition(), LayerDefinition::Medium(kind) if kind.is_modelled());
@@ -81,6 +84,15 @@ fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
         stack.require_place(&usual_place(&wish)?)?;
     }
     Ok(())
+}
+
+/// What is wrong with a stack, without what the place where it is to be built has anyway.
+fn said_in_place(error: StackError, arguments: &StackArguments) -> anyhow::Error {
+    match usual_place(&arguments.on.clone().unwrap_or_default()) {
+        Ok(place) => error.in_place(&place).into(),
+        // What is wrong with the stack is what was asked.
+        Err(_) => error.into(),
+    }
 }
 
 /// The name and kind of a layer, and what it is.

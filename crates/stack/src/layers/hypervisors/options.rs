@@ -95,6 +95,11 @@ impl Layer {
 const OF_THE_DISK: [&str; 8] =
     ["disk", CACHE.name, AIO.name, "iothread", DISCARD.name, SCHED.name, READAHEAD.name, MERGES.name];
 
+/// The same virtual machine without what is said of its disk.
+pub(crate) fn without_disk(layer: Layer) -> Layer {
+    OF_THE_DISK.into_iter().fold(layer, Layer::without)
+}
+
 /// Refuses options of the disk of a virtual machine that has none, because a network is below it.
 pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {
     let Some(option) = OF_THE_DISK.into_iter().find(|option| layer.is_set(option)) else { return Ok(()) };
