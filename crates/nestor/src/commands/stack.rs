@@ -6,7 +6,7 @@ use nestor_stack::{LayerDefinition, LayerHelp, Stack, StackError, layers_help, p
 use serde::Serialize;
 
 use crate::arguments::StackArguments;
-use crate::output::{print_json, table};
+use crate::output::{columns, fitted, print_json, table_within};
 use crate::place::usual_place;
 
 /// Lists layers, or checks stacks and shows their machines.
@@ -16,7 +16,7 @@ use crate::place::usual_place;
 pub fn run(arguments: &StackArguments) -> Result<()> {
     let layers = layers_help();
     if arguments.stacks.is_empty() {
-        return if arguments.json { print_json(&layers) } else { list(&layers) };
+        return if arguments.json { print_json(&layers) } else { list(&layers, columns()) };
     }
     let mut asked = Vec::new();
     for text in &arguments.stacks {
@@ -38,8 +38,8 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
     }
     for asked in &asked {
         match asked {
-            Asked::Layer(layer) => out!("{}", in_full(layer)),
-            Asked::Stack(stack) => out!("{}", explain(stack)),
+            Asked::Layer(layer) => out!("{}", in_full(layer, columns())),
+            Asked::Stack(stack) => out!("{}", explain(stack, columns())),
         }
     }
     Ok(())
@@ -101,9 +101,9 @@ fn heading(layer: &LayerHelp) -> String {
     format!("{:<9} {}: {}{later}\n", layer.name, layer.kind, layer.summary)
 }
 
-fn list(layers: &[LayerHelp]) -> Result<()> {
+fn list(layers: &[LayerHelp], columns: Option<usize>) -> Result<()> {
     for layer in layers {
-        out!("{}", heading(layer));
+        out!("{}", fitted(&heading(layer), columns));
         let rows: Vec<[String; 3]> = layer
             .options
             .iter()
@@ -112,15 +112,15 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
             })
             .collect();
         if !rows.is_empty() {
-            out!("{}", table(&["      option", "default", ""], &rows));
+            out!("{}", table_within(columns, &["      option", "default", ""], &rows));
         }
     }
     Ok(())
 }
 
 /// One layer, with what it stands on and what values its options take.
-fn in_full(layer: &LayerHelp) -> String {
-    let mut text = heading(layer);
+fn in_full(layer: &LayerHelp, columns: Option<usize>) -> String {
+    let mut text = fitted(&heading(layer), columns);
     match layer.needs.as_slice() {
         [] => layer.offers.iter().for_each(|offer| text += &format!("  offers {}\n", offer.words())),
         needs => {
@@ -140,15 +140,15 @@ fn in_full(layer: &LayerHelp) -> String {
     if rows.is_empty() {
         return text + "  it has no options\n";
     }
-    text + &table(&["  option", "default", "values", ""], &rows)
+    text + &table_within(columns, &["  option", "default", "values", ""], &rows)
 }
 
-fn explain(stack: &Stack) -> String {
+fn explain(stack: &Stack, columns: Option<usize>) -> String {
     let rows: Vec<[String; 3]> = stack
         .indexed_layers()
         .map(|(at, layer)| [layer.label(), stack.role(at).to_string(), layer.spec.summary.to_owned()])
         .collect();
-    format!("{stack}\n{}", table(&["layer", "role", ""], &rows))
+    format!("{stack}\n{}", table_within(columns, &["layer", "role", ""], &rows))
 }
 
 fn machines_of(stack: &Stack) -> Vec<MachineJson> {
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_layer_is_shown_with_what_values_its_options_take() {
         let layers = layers_help();
-        let shown = |name: &str| in_full(layers.iter().find(|layer| layer.name == name).unwrap());
+        let shown = |name: &str| in_full(layers.iter().find(|layer| layer.name == name).unwrap(), None);
         insta::assert_snapshot!(shown("nfs"), @"
         nfs       network file system: NFS: a directory over a link, mounted in this machine
           on a directory over a link it offers a directory
@@ -183,7 +183,11 @@ mod tests {
             :acdirmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a directory (unset: 60)
         ");
         for layer in &layers {
-            let text = in_full(layer);
+            let narrow = in_full(layer, Some(80));
+            // The form of an option is one word.
+            let fits = |line: &str| line.chars().count() <= 80 || line.split_whitespace().count() == 1;
+            assert!(narrow.lines().all(fits), "{narrow}");
+            let text = in_full(layer, None);
             let is_there = |option: &nestor_stack::OptionHelp| {
                 text.contains(&format!(":{}", option.form)) && text.contains(&option.values)
             };
