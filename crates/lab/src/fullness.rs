@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use nestor_machine::{Command, Machine};
+use nestor_stack::{LayerIndex, Stack};
 
 use crate::{BuiltStack, Lab};
 
@@ -20,9 +21,9 @@ impl Lab {
             let machine = &built.machines[mounted.machine].machine;
             if is_full(machine, &mounted.mount_point) {
                 let (label, kind) = (machine.label(), mounted.kind);
+                let larger = larger(&built.stack, mounted.layer);
                 full.push(format!(
-                    "the {kind} of the {label} is full: use a smaller data set (`scale=`), or a larger \
-                     `size=` for the layer below"
+                    "the {kind} of the {label} is full: use a smaller data set (`scale=`){larger}"
                 ));
             }
         }
@@ -47,6 +48,16 @@ impl Lab {
     }
 }
 
+/// Name of the option that says how large something is.
+const SIZE_OPTION: &str = "size";
+
+/// That what a file system lies on may be larger: the nearest layer below it that has a size. Of a network file system, that is below the
+/// server's. What the user's own medium holds is as large as it is.
+fn larger(stack: &Stack, file_system: LayerIndex) -> String {
+    let sized = stack.below(file_system).iter().find(|layer| layer.spec.option(SIZE_OPTION).is_some());
+    sized.map_or_else(String::new, |layer| format!(", or a larger `{SIZE_OPTION}=` for {}", layer.name()))
+}
+
 fn is_full(machine: &Machine, path: &str) -> bool {
     let asked =
         machine.run(Command::new(["stat", "--file-system", "--format=%a %S %b", "--", path]).timeout_s(10));
@@ -62,6 +73,19 @@ fn says_full(stat: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_larger_is_the_nearest_layer_that_has_a_size() {
+        let said = |text: &str| {
+            let stack = Stack::parse(text).unwrap();
+            larger(&stack, LayerIndex::TOP)
+        };
+        assert_eq!(said("nfs/link/xfs/hdd:size=1G"), ", or a larger `size=` for hdd");
+        assert_eq!(said("nfs/link/ext4/loop/raw/xfs/hdd"), ", or a larger `size=` for raw");
+        assert_eq!(said("ext4/kvm/qcow2/nfs/link/xfs/hdd"), ", or a larger `size=` for qcow2");
+        assert_eq!(said("ext4/nbd/link/hdd"), ", or a larger `size=` for hdd");
+        assert_eq!(said("ext4/kvm/dev:/dev/sdb"), "");
+    }
 
     #[test]
     fn a_file_system_with_next_to_nothing_free_is_full() {

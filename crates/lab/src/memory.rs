@@ -5,24 +5,9 @@ use nestor_stack::{Layer, MachineIndex, Stack};
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
 
-/// Memory of the process that runs a guest, in addition to the guest's own.
-const HYPERVISOR_BYTES: u64 = 192 << 20;
-
-/// Memory of a guest that is itself a host, in addition to that of its guests.
-const MIDDLE_BYTES: u64 = 512 << 20;
-
-/// Memory of a guest of a stack: what its layer says, otherwise what a guest inside it says of its host, and if it runs guests
-/// itself at least enough for those.
+/// Memory of a guest of a stack, or of a machine beside another, in bytes ([`Stack::memory_of`]).
 pub fn guest_needs(stack: &Stack, guest: MachineIndex) -> u64 {
-    let layer = crossing_layer(stack, guest);
-    let written = layer.and_then(|layer| layer.size("memory")).map_or(256 << 20, nestor_stack::Bytes::get);
-    if let (Some(stated), false) = (stated_by_guests(stack, guest), layer.is_some_and(|l| l.is_set("memory")))
-    {
-        return stated;
-    }
-    let inside = inside_needs(stack, guest);
-    let least = if inside == 0 { 0 } else { inside + MIDDLE_BYTES };
-    if layer.is_some_and(|layer| layer.is_set("memory")) { written } else { written.max(least) }
+    stack.memory_of(guest).unwrap_or_default().get()
 }
 
 /// Memory of the host of a stack: what its guest says of it, otherwise its own need and that of its guests.
@@ -66,7 +51,11 @@ pub fn roots_need(stack: &Stack) -> Vec<(MachineIndex, u64)> {
 
 /// What the guests of a machine cost it.
 fn inside_needs(stack: &Stack, machine: MachineIndex) -> u64 {
-    stack.machines().inside(machine).map(|guest| guest_needs(stack, guest) + HYPERVISOR_BYTES).sum()
+    stack
+        .machines()
+        .inside(machine)
+        .map(|guest| guest_needs(stack, guest) + Stack::HYPERVISOR_MEMORY.get())
+        .sum()
 }
 
 #[cfg(test)]

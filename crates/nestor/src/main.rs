@@ -53,7 +53,8 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            errln!("{ERROR}{}", message(&error));
+            let said = format!("{ERROR}{}", message(&error));
+            errln!("{}", output::fitted(&said, output::columns_of_errors()));
             ExitCode::FAILURE
         }
     }

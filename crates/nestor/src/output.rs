@@ -1,6 +1,7 @@
 //! Plain output of the commands that have no report of their own.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
 use nestor_report::Style;
@@ -18,21 +19,59 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<()> {
 }
 
 /// How reports look here: coloured and as wide as the terminal, plain in a pipe.
-#[expect(clippy::disallowed_methods, reason = "nothing is printed; only its width is read")]
 pub fn style() -> Style {
-    let stdout = std::io::stdout();
-    if !stdout.is_terminal() {
-        return Style::plain();
-    }
-    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
-    Style::terminal(columns, !has_color())
+    columns().map_or_else(Style::plain, |columns| Style::terminal(columns, !has_color()))
 }
 
 /// Columns of text under a heading, two blanks apart, without trailing blanks.
 pub fn table<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> String {
+    table_of(heading, rows).text()
+}
+
+fn table_of<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> nestor_text::Table {
     let heading = heading.map(str::to_owned);
     let rows: Vec<&[String]> = std::iter::once(&heading[..]).chain(rows.iter().map(|row| &row[..])).collect();
-    nestor_text::Table::of(&rows, &[]).text()
+    nestor_text::Table::of(&rows, &[])
+}
+
+/// The columns that lines are broken at: those of a terminal. What goes elsewhere is read by programs, line by line.
+pub fn columns_of(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    if !output.is_terminal() {
+        return None;
+    }
+    let told = rustix::termios::tcgetwinsize(output).map_or(0, |size| usize::from(size.ws_col));
+    let set = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = if told == 0 { set().unwrap_or(0) } else { told };
+    Some(Style::terminal(columns, true).width)
+}
+
+/// Those of standard output.
+#[expect(clippy::disallowed_methods, reason = "nothing is printed; only its width is read")]
+pub fn columns() -> Option<usize> {
+    columns_of(&std::io::stdout())
+}
+
+/// Those of standard error.
+#[expect(clippy::disallowed_methods, reason = "nothing is printed; only its width is read")]
+pub fn columns_of_errors() -> Option<usize> {
+    columns_of(&std::io::stderr())
+}
+
+/// A text whose lines are broken at the columns, if there are any.
+pub fn fitted(text: &str, columns: Option<usize>) -> String {
+    columns.map_or_else(|| text.to_owned(), |columns| nestor_text::fitted(text, columns))
+}
+
+/// [`table`] within the columns, if there are any.
+pub fn table_within<const N: usize>(
+    columns: Option<usize>,
+    heading: &[&str; N],
+    rows: &[[String; N]],
+) -> String {
+    match columns {
+        Some(columns) => table_of(heading, rows).text_within(columns),
+        None => table(heading, rows),
+    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,24 @@ fn the_plan_names_placements_and_mount_options() {
 }
 
 #[test]
+fn what_the_place_refuses_is_not_planned() {
+    let sandbox = Sandbox::new();
+    for more in [&["--nas"][..], &["--nas", "--plan"], &["--nas", "--placement", "nfs"], &[], &["--plan"]] {
+        let asked: Vec<&str> = ["advise", "file", "--on", "this"].iter().chain(more).copied().collect();
+        let said = refused(&sandbox, &asked);
+        assert!(said.contains("a modelled disk needs the emulated host"), "{said}");
+        assert!(said.contains("`--disk` says which medium"), "{said}");
+    }
+    let disk =
+        ["advise", "file", "--nas", "--plan", "--json", "--budget", "9h", "--disk", "file:/srv/no-disk"];
+    let planned =
+        |place| json(&said(&sandbox, &disk.iter().chain(&["--on", place]).copied().collect::<Vec<_>>()));
+    assert!(planned("this")["stacks"].to_string().contains("nbd"));
+    let between = planned("ssh:no-client,ssh:no-server");
+    assert!(!between["stacks"].to_string().contains("kvm"), "{between}");
+}
+
+#[test]
 fn what_does_not_go_together_is_refused() {
     let sandbox = Sandbox::new();
     let said = refused(&sandbox, &["advise", "file", "--nas", "--placement", "nfs,cifs"]);

@@ -4,10 +4,10 @@ use crate::error::{enumerated, replaced};
 use crate::joints;
 use crate::layers::hypervisors::check_without_disk;
 use crate::layers::network::check_served;
+use crate::memory::{check_available, check_room_for_guests};
 use crate::offer::offered;
 use crate::{
-    AVAILABLE_OPTION, Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError,
-    StackErrorKind,
+    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
 };
 
 /// Checks what each layer offers to the one above it, then the options of each.
@@ -20,6 +20,7 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
             .map_err(|conflict| refused(layer, conflict))?;
     }
     check_available(layers).map_err(|(link, conflict)| refused(link, conflict))?;
+    check_room_for_guests(layers).map_err(|(layer, conflict)| refused(layer, conflict))?;
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
 }
 
@@ -40,28 +41,6 @@ fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
         }
         _ => Ok(()),
     }
-}
-
-/// A machine that runs virtual machines needs memory for them later than when it is taken up.
-fn check_available(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
-    let links =
-        layers.iter().enumerate().filter(|(_, layer)| layer.link().is_some_and(|l| l.available.is_some()));
-    for (at, link) in links {
-        let crossing = layers[..at].iter().rev().find(|layer| layer.crossing() != Crossing::None);
-        let Some(guest) = crossing.filter(|layer| layer.crossing() == Crossing::Inside) else { continue };
-        let name = guest.name();
-        return Err((
-            link,
-            Conflict {
-                option: Some(AVAILABLE_OPTION),
-                message: format!("the machine beside runs {name}, which needs memory of it later"),
-                help: format!(
-                    "omit it, or say how much the guest has available: {name}:{AVAILABLE_OPTION}=…"
-                ),
-            },
-        ));
-    }
-    Ok(())
 }
 
 /// The memory of a machine that runs virtual machines is said by them, because it has to hold theirs too.
@@ -106,8 +85,7 @@ fn check_types(text: &str, layers: &[Layer]) -> Result<(), StackError> {
 
 /// What is said of a layer that needs one thing on layers that offer another, from `index` on.
 fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackError {
-    let sides = [&layers[..index], &layers[index..]];
-    let (lower, offers) = (&layers[index], offered(sides[1]).expect("a layer offers something"));
+    let (lower, offers) = (&layers[index], offered(&layers[index..]).expect("a layer offers something"));
     let error = |message| StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
     let Some(upper) = index.checked_sub(1).map(|above| &layers[above]) else {
         let message = format!(
@@ -115,7 +93,7 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
             lower.name(),
             offers.words()
         );
-        return joints::suggested(error(message), (needs, offers), "on top", [&[], layers]);
+        return joints::suggested(error(message), (needs, offers), "on top", layers);
     };
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
@@ -139,7 +117,7 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
                 (_, false) => error.suggest(&words, replaced(text, upper.span.end..lower.span.end, "")),
             }
         }
-        _ => joints::suggested(error, (needs, offers), "between them", sides),
+        _ => joints::suggested(error, (needs, offers), "between them", &layers[index..]),
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use nestor_text::Marked;
 use serde::Serialize;
 
-use crate::{LayerIndex, Stack};
+use crate::{HostTime, LayerIndex, Place, Stack};
 
 /// What is wrong with a stack.
 ///
@@ -31,18 +31,24 @@ struct Details {
     message: String,
     help: Option<String>,
     suggestion: Option<String>,
-    /// Suggestions that were not checked yet; the first that is right is shown.
+    /// Suggestions that were not checked yet; the best that is right is shown.
     #[serde(skip)]
     candidates: Vec<Candidate>,
+    /// What to do without the condition under which the suggestion can be built, if it has one.
+    #[serde(skip)]
+    unconditional: Option<String>,
 }
+
+/// Said of a suggestion with several links, which only an emulated host in real time has.
+const SEVERAL_LINKS: &str = "several links need `--on emulated:time=real`";
 
 /// Something to suggest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// What to do.
     pub(crate) words: String,
-    /// The stack that comes of it, unless the words say under which condition it is right.
-    pub(crate) text: Option<String>,
+    /// The stack that comes of it.
+    pub(crate) text: String,
 }
 
 /// What kind of thing is wrong with a stack.
@@ -121,6 +127,7 @@ impl StackError {
             help: None,
             suggestion: None,
             candidates: Vec::new(),
+            unconditional: None,
         }))
     }
 
@@ -169,10 +176,10 @@ impl StackError {
 
     /// Help that ends with a whole stack if that is right ([`crate::parse::mended`]); otherwise only the words are shown.
     pub(crate) fn suggest(self, words: &str, candidate: String) -> Self {
-        self.suggest_first_of(vec![Candidate { words: words.to_owned(), text: Some(candidate) }])
+        self.suggest_first_of(vec![Candidate { words: words.to_owned(), text: candidate }])
     }
 
-    /// The same of the first of these that is right.
+    /// The same of the best of these that is right.
     pub(crate) fn suggest_first_of(mut self, candidates: Vec<Candidate>) -> Self {
         let words = candidates.first().map_or_else(String::new, |first| first.words.clone());
         self.0.candidates = candidates;
@@ -184,13 +191,34 @@ impl StackError {
         std::mem::take(&mut self.0.candidates)
     }
 
-    /// Ends the help with a stack that is right.
-    pub(crate) fn with_suggestion(mut self, right: String) -> Self {
-        let words = self.0.help.take().unwrap_or_default();
+    /// What to do, and the stack that comes of it, which is right.
+    pub(crate) fn with_suggestion(mut self, words: &str, right: &Stack, text: String) -> Self {
+        self.0.unconditional = right.has_several_links().then(|| words.to_owned());
+        let words = match self.0.unconditional {
+            Some(_) => format!("{}; {SEVERAL_LINKS}", words.trim_end_matches('?')),
+            None => words.to_owned(),
+        };
+        self.0.suggestion = Some(text);
+        self.ending_with_suggestion(&words)
+    }
+
+    fn ending_with_suggestion(mut self, words: &str) -> Self {
         let separator = if words.ends_with('?') { "" } else { ":" };
-        self.0.help = Some(format!("{words}{separator} {right}"));
-        self.0.suggestion = Some(right);
+        let stack = self.0.suggestion.as_deref().unwrap_or_default();
+        self.0.help = Some(format!("{words}{separator} {stack}"));
         self
+    }
+
+    /// The same for somebody who builds in a place: what the suggestion needs and the place has is not said.
+    #[must_use]
+    pub fn in_place(mut self, place: &Place) -> Self {
+        match (self.0.unconditional.take(), place) {
+            (Some(words), Place::Emulated(HostTime::Real)) => self.ending_with_suggestion(&words),
+            (words, _) => {
+                self.0.unconditional = words;
+                self
+            }
+        }
     }
 
     /// What kind of thing is wrong.
@@ -223,7 +251,7 @@ impl StackError {
         self.0.help.as_deref()
     }
 
-    /// A stack that would be right; also part of [`Self::help`].
+    /// A stack that would be right; also part of [`Self::help`], which says so if it needs an emulated host in real time.
     pub fn suggestion(&self) -> Option<&str> {
         self.0.suggestion.as_deref()
     }

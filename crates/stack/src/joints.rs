@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::error::{Candidate, enumerated};
 use crate::layers::{JOINTS, Joint};
-use crate::{Layer, LayerDefinition, Offer, StackError};
+use crate::{Layer, Offer, StackError};
 
 /// Layers to put between two others, from the bottom up.
 #[derive(Clone, Debug, Default)]
@@ -21,20 +21,14 @@ impl Joints {
         self.0.iter().rev().map(|joint| format!("{}/", joint.layer.name)).collect()
     }
 
-    /// The suggestion to put them between the layers `above` and those `below`, which are all of the error's stack. Several links, which
-    /// virtual time does not have, are no stack to suggest.
-    fn candidate(&self, error: &StackError, place: &str, [above, below]: [&[Layer]; 2]) -> Candidate {
-        let words = format!("put {} {place}", self.words());
-        let is_link = |definition: &LayerDefinition| matches!(definition, LayerDefinition::Link);
-        let own = self.0.iter().filter(|joint| is_link(&joint.layer.definition)).count();
-        let written = above.iter().chain(below).filter(|layer| is_link(layer.definition())).count();
-        if own + written > 1 {
-            let words = format!("{words}; a stack with several links needs `--on emulated:time=real`");
-            return Candidate { words, text: None };
-        }
+    /// The suggestion to put them above the layers `below`, which are the rest of the error's stack.
+    fn candidate(&self, error: &StackError, place: &str, below: &[Layer]) -> Candidate {
         let at = below.first().map_or(error.stack().len(), |lower| lower.span.start);
         let (upper, lower) = error.stack().split_at(at);
-        Candidate { words, text: Some(format!("{upper}{}{lower}", self.text())) }
+        Candidate {
+            words: format!("put {} {place}", self.words()),
+            text: format!("{upper}{}{lower}", self.text()),
+        }
     }
 }
 
@@ -57,17 +51,15 @@ fn ways(needs: &[Offer], offers: Offer) -> Vec<Joints> {
     found
 }
 
-/// The error with the suggestion to put something between the layers `above` and those `below`, which are all of the error's stack: the
-/// fewest layers with which it can be built.
+/// The error with the suggestion to put something above the layers `below`, which are the rest of the error's stack: the fewest layers
+/// with which it can be built.
 pub(crate) fn suggested(
     error: StackError,
     (needs, offers): (&[Offer], Offer),
     place: &str,
-    sides: [&[Layer]; 2],
+    below: &[Layer],
 ) -> StackError {
-    let mut candidates: Vec<Candidate> =
-        ways(needs, offers).iter().map(|way| way.candidate(&error, place, sides)).collect();
-    candidates.sort_by_key(|candidate| candidate.text.is_none());
+    let candidates = ways(needs, offers).iter().map(|way| way.candidate(&error, place, below)).collect();
     error.suggest_first_of(candidates)
 }
 

@@ -46,6 +46,7 @@ pub mod layers;
 mod machine_name;
 mod machines;
 mod medium_class;
+mod memory;
 mod offer;
 mod parse;
 mod place;

@@ -60,40 +60,80 @@ fn read(text: &str) -> Result<Stack, StackError> {
     Ok(Stack::from_parts(text.to_owned(), layers))
 }
 
-/// The error with the first stack that it suggests that is right, or becomes right by what its own error suggests, and can be built.
+/// The error with the best stack that it suggests: one that is right, or becomes right by what its own error suggests, and can be built.
 ///
 /// A text that needs many repairs is not worth a suggestion.
 pub(crate) fn mended(mut error: StackError) -> StackError {
-    let mut not_buildable = None;
-    for Candidate { words, text } in error.take_candidates() {
-        let Some(text) = text else { return error.with_help(words) };
-        let Some((text, stack)) = repaired(text) else { continue };
-        match stack.require_buildable() {
-            Ok(()) => return error.with_help(words).with_suggestion(text),
-            Err(why) => not_buildable = not_buildable.or(Some(why)),
-        }
-    }
-    // Who follows the suggestion would learn it then.
-    match not_buildable {
-        Some(why) => {
-            let help = why.help().unwrap_or_default();
-            error.with_help(format!("{}; {help}", why.message()))
-        }
-        None => error,
+    let (mends, not_buildable) = mends(error.take_candidates(), true);
+    // Of equals, the first.
+    match (mends.into_iter().min_by_key(Mend::rank), not_buildable) {
+        (Some(mend), _) => error.with_suggestion(&mend.words, &mend.stack, mend.text),
+        // Who follows the suggestion would learn it then.
+        (None, Some(why)) => error.with_help(why.message()),
+        (None, None) => error,
     }
 }
 
-/// A stack that is right, or becomes right by what its own error suggests, as text and as it is read.
-fn repaired(text: String) -> Option<(String, Stack)> {
-    const MOST_REPAIRS: usize = 3;
-    let mut text = text;
-    for _ in 0..MOST_REPAIRS {
-        match read(&text) {
-            Ok(stack) => return Some((text, stack)),
-            Err(mut next) => text = next.take_candidates().into_iter().next()?.text?,
+/// A stack that can be built, and what was done to get it.
+struct Mend {
+    words: String,
+    text: String,
+    stack: Stack,
+    /// Whether what is suggested had to be mended itself, because it could not be built.
+    is_second: bool,
+}
+
+impl Mend {
+    /// The lower, the better. Several links are not in virtual time, which is usual.
+    fn rank(&self) -> (bool, bool) {
+        (self.stack.has_several_links(), self.is_second)
+    }
+}
+
+/// What comes of the candidates, or of what is suggested in place of those that cannot be built; with why the first of these cannot.
+fn mends(candidates: Vec<Candidate>, may_be_second: bool) -> (Vec<Mend>, Option<StackError>) {
+    let (mut found, mut not_buildable) = (Vec::new(), None);
+    for Candidate { words, text } in candidates {
+        let Some((text, stack)) = repaired(text, MOST_REPAIRS) else { continue };
+        let Some(mut why) = stack.why_not_buildable() else {
+            found.push(Mend { words, text, stack, is_second: false });
+            continue;
+        };
+        if may_be_second {
+            let (second, _) = mends(why.take_candidates(), false);
+            let message = why.message();
+            found.extend(second.into_iter().map(|mend| Mend {
+                words: format!("{message}; {}", mend.words),
+                is_second: true,
+                ..mend
+            }));
+        }
+        not_buildable.get_or_insert(why);
+    }
+    (found, not_buildable)
+}
+
+/// How often what a stack's own error suggests is followed.
+const MOST_REPAIRS: usize = 2;
+
+/// A stack that is right, or becomes right by what its own error suggests, as text and as it is read: one that can be built, if there is
+/// one.
+fn repaired(text: String, repairs: usize) -> Option<(String, Stack)> {
+    /// Of each error; the later ones need more layers.
+    const MOST_TRIED: usize = 3;
+    let mut error = match read(&text) {
+        Ok(stack) => return Some((text, stack)),
+        Err(error) if repairs > 0 => error,
+        Err(_) => return None,
+    };
+    let mut not_buildable = None;
+    for Candidate { text, .. } in error.take_candidates().into_iter().take(MOST_TRIED) {
+        match repaired(text, repairs - 1) {
+            Some((text, stack)) if stack.why_not_buildable().is_none() => return Some((text, stack)),
+            other => not_buildable = not_buildable.or(other),
         }
     }
-    None
+    not_buildable
 }
 
 /// The text without an empty layer or option at `at`, and without the separator beside it.
@@ -144,7 +184,11 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
         let error =
             StackError::new(StackErrorKind::EmptyLayer, text, span.clone(), "a layer is missing here");
         let has_options = text[span.end..].starts_with(':');
-        return Err(if has_options || text.len() == 1 {
+        return Err(if text.is_empty() {
+            error.with_help(
+                "write a layer's name, and its options if it is to have some, as in kvm:cache=none",
+            )
+        } else if has_options || text.len() == 1 {
             error.with_help("write a layer's name before its options, as in kvm:cache=none")
         } else {
             error.suggest("remove the extra `/`", without_gap(text, span.start))

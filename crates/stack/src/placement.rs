@@ -1,8 +1,10 @@
 //! Whether a stack can be built in a place: what is known of that before anything is started.
 
+use crate::error::Candidate;
+use crate::layers::hypervisors::without_disk;
 use crate::{
-    HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, Place, Relation, Stack,
-    StackError,
+    Crossing, HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, Place, Relation,
+    Stack, StackError,
 };
 
 /// Options of a link that it does not have on this machine's own kernel, and why.
@@ -149,4 +151,24 @@ pub(crate) fn link_of_a_guest(stack: &Stack) -> Option<LayerIndex> {
         segment.crossing.filter(|_| is_beside_a_guest(machines.relation(index)))
     };
     machines.indexed().find_map(of_guest)
+}
+
+/// What to do about the link of a guest: the guest's hypervisor may be above the link, where a network is joined to it, or nowhere.
+pub(crate) fn without_guest_below(stack: &Stack, link: LayerIndex) -> Vec<Candidate> {
+    let below = stack.below(link);
+    // Machines below another link are not around this one's server.
+    let end = below.iter().position(|layer| layer.crossing() == Crossing::Beside).unwrap_or(below.len());
+    let is_hypervisor = |(at, layer): &(usize, &Layer)| *at < end && layer.crossing() == Crossing::Inside;
+    let moved = below.iter().enumerate().filter(is_hypervisor).map(|(_, layer)| without_disk(layer.clone()));
+    let kept = below.iter().enumerate().filter(|layer| !is_hypervisor(layer)).map(|(_, layer)| layer.clone());
+    let with = |moved: Vec<Layer>| {
+        let layers = stack.above(link).iter().cloned().chain(moved);
+        let layers = layers.chain([stack.layer(link).clone()]).chain(kept.clone());
+        layers.map(|layer| layer.label()).collect::<Vec<_>>().join("/")
+    };
+    let candidate = |words: &str, moved| Candidate { words: words.to_owned(), text: with(moved) };
+    vec![
+        candidate("put the virtual machine above the link", moved.collect()),
+        candidate("leave the virtual machine out", Vec::new()),
+    ]
 }

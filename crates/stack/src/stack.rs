@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::joints;
 use crate::offer::offered;
-use crate::placement::link_of_a_guest;
+use crate::placement::{link_of_a_guest, without_guest_below};
 use crate::{Layer, LayerDefinition, LayerIndex, LayerRole, Offer, StackError, StackErrorKind, parse};
 
 /// A stack that fits together: layers from the application down to a medium.
@@ -87,7 +87,7 @@ impl Stack {
         let message = format!("the workload needs a directory; {} offers {}", top.name(), offers.words());
         let error = StackError::new(StackErrorKind::Type, &self.source, top.span.clone(), message);
         let apart = (&[Offer::Dir][..], offers);
-        Err(parse::mended(joints::suggested(error, apart, "on top", [&[], &self.layers])))
+        Err(parse::mended(joints::suggested(error, apart, "on top", &self.layers)))
     }
 
     /// For those who build it.
@@ -96,20 +96,26 @@ impl Stack {
     ///
     /// If a layer is known but cannot be built yet, in whatever place ([`Self::require_place`] says what one place does not have).
     pub fn require_buildable(&self) -> Result<(), StackError> {
-        let refused = |layer: &Layer, message: String, help: &str| {
-            let span = layer.span.clone();
-            Err(StackError::new(StackErrorKind::NotBuildable, &self.source, span, message).with_help(help))
+        self.why_not_buildable().map_or(Ok(()), |why| Err(parse::mended(why)))
+    }
+
+    /// Why it can be built in no place, with candidates of what can.
+    pub(crate) fn why_not_buildable(&self) -> Option<StackError> {
+        let refused = |layer: &Layer, message: String| {
+            StackError::new(StackErrorKind::NotBuildable, &self.source, layer.span.clone(), message)
         };
         if let Some((layer, reason)) = self.layers.iter().find_map(|l| l.spec.not_buildable.map(|r| (l, r))) {
-            return refused(layer, format!("{} cannot be built yet", layer.name()), reason);
+            return Some(refused(layer, format!("{} cannot be built yet", layer.name())).with_help(reason));
         }
-        match link_of_a_guest(self) {
-            Some(link) => {
-                let message = "a link joins machines that are in no other, and the one below it is a guest";
-                refused(self.layer(link), message.to_owned(), "put the link below the virtual machine")
-            }
-            None => Ok(()),
-        }
+        let link = link_of_a_guest(self)?;
+        let message = "a link joins machines that are in no other, and the one below it is a guest";
+        let candidates = without_guest_below(self, link);
+        Some(refused(self.layer(link), message.to_owned()).suggest_first_of(candidates))
+    }
+
+    /// Whether it has more links than virtual time holds together.
+    pub(crate) fn has_several_links(&self) -> bool {
+        self.layers.iter().filter(|layer| layer.link().is_some()).count() > 1
     }
 
     /// What a layer is for.

@@ -77,19 +77,19 @@ snapshots! {
     a stack does not fit together
       nfs/ext4/nbd/link/hdd
           ^^^^ nfs needs a directory over a link below it; ext4 offers a directory
-      put a link between them; a stack with several links needs `--on emulated:time=real`
+      put a link between them; several links need `--on emulated:time=real`: nfs/link/ext4/nbd/link/hdd
 "#;
     the_directory_of_a_guest: "nfs/ext4/kvm/hdd" => @r#"
     a stack does not fit together
       nfs/ext4/kvm/hdd
           ^^^^ nfs needs a directory over a link below it; ext4 offers a directory
-      a link joins machines that are in no other, and the one below it is a guest; put the link below the virtual machine
+      a link joins machines that are in no other, and the one below it is a guest; put the virtual machine above the link: nfs/kvm/link/ext4/hdd
 "#;
     the_second_link_of_a_directory_at_the_top: "link/nfs/link/xfs/hdd" => @r#"
     a stack does not fit together
       link/nfs/link/xfs/hdd
       ^^^^ an application needs a directory or a block device; link offers a directory over a link
-      put nfs on top; a stack with several links needs `--on emulated:time=real`
+      put nfs on top; several links need `--on emulated:time=real`: nfs/link/nfs/link/xfs/hdd
 "#;
     the_link_of_a_disk_at_the_top: "link/hdd" => @r#"
     a stack does not fit together
@@ -131,13 +131,49 @@ snapshots! {
     a stack has layers or options that exclude each other
       ext4/nbd:connections=4/link:cpus=2/hdd
                ^^^^^^^^^^^^^ each of 4 connections needs a processor of the machine, and it has 2
-      use cpus=4 for link, or connections=2
+      use connections=2, or cpus=4 for link and `--on emulated:time=real`
 "#;
     memory_taken_up_beside_a_guest: "ext2/kvm/raw/nfs/link:available=80M/xfs/hdd" => @r#"
     a stack has layers or options that exclude each other
       ext2/kvm/raw/nfs/link:available=80M/xfs/hdd
                             ^^^^^^^^^^^^^ the machine beside runs kvm, which needs memory of it later
       omit it, or say how much the guest has available: kvm:available=…
+"#;
+    a_guest_that_is_larger_than_the_client: "ext4/kvm:memory=1G/raw/nfs/link:memory=512M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/kvm:memory=1G/raw/nfs/link:memory=512M/xfs/hdd
+                                      ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_mounts_and_is_larger_than_the_client: "nfs:vers=3/kvm:memory=1G/link:memory=512M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs:vers=3/kvm:memory=1G/link:memory=512M/xfs/hdd
+                                    ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_leaves_its_client_too_little: "nfs/kvm:memory=512M/link:memory=895M/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      nfs/kvm:memory=512M/link:memory=895M/xfs/hdd
+                               ^^^^^^^^^^^ the machine around kvm has to hold a guest with 512M, and needs 384M itself: together at least 896M
+      use memory=896M or more for link, or a smaller memory of the guest
+"#;
+    a_guest_that_is_larger_than_the_guest_around_it: "ext4/kvm:memory=1G/raw/xfs/kvm:memory=512M/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/kvm:memory=1G/raw/xfs/kvm:memory=512M/hdd
+                                     ^^^^^^^^^^^ the machine around kvm has to hold a guest with 1G, and needs 384M itself: together at least 1408M
+      use memory=1408M or more for kvm, or a smaller memory of the guest
+"#;
+    a_guest_in_one_that_grows_with_it: "kvm:memory=1G/raw/xfs/kvm/raw/nfs/link:memory=1G/xfs/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      kvm:memory=1G/raw/xfs/kvm/raw/nfs/link:memory=1G/xfs/hdd
+                                             ^^^^^^^^^ the machine around kvm has to hold a guest with 1728M, and needs 384M itself: together at least 2112M
+      use memory=2112M or more for link, or a smaller memory of the guest
+"#;
+    a_host_that_is_said_to_be_smaller_than_what_its_guest_grows_to: "kvm:memory=2G/raw/xfs/kvm:host-memory=1G/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      kvm:memory=2G/raw/xfs/kvm:host-memory=1G/hdd
+                                ^^^^^^^^^^^^^^ the machine around kvm has to hold a guest with 2752M, and needs 384M itself: together at least 3136M
+      use host-memory=3136M or more for kvm, or a smaller memory of the guest
 "#;
     an_image_over_a_link_for_nfs: "nfs/link/raw/xfs/hdd" => @r#"
     a stack does not fit together
@@ -149,7 +185,7 @@ snapshots! {
     a stack does not fit together
       nfs/link/qcow2/xfs/hdd
                ^^^^^ link needs a directory below it; qcow2 offers an image
-      put a link, nbd and a file system between them; a stack with several links needs `--on emulated:time=real`
+      put a link, nbd and a file system between them; several links need `--on emulated:time=real`: nfs/link/ext4/nbd/link/qcow2/xfs/hdd
 "#;
     an_image_below_nfs: "nfs/raw/xfs/hdd" => @r#"
     a stack does not fit together
@@ -179,7 +215,7 @@ snapshots! {
     a stack has layers or options that exclude each other
       ext4/nbd:connections=2/kvm/link:cpus=2/hdd
                ^^^^^^^^^^^^^ each of 2 connections needs a processor of the machine, and it has 1
-      use cpus=2 for kvm, or connections=1
+      use connections=1, or cpus=2 for kvm
 "#;
     a_server_with_native_aio_through_its_page_cache: "ext4/nbd:cache=writeback:aio=native/link/hdd" => @r#"
     a stack has layers or options that exclude each other
@@ -192,6 +228,24 @@ snapshots! {
       nbd:aio=native/kvm/link/vmdk:subformat=twoGbMaxExtentFlat/xfs/hdd
           ^^^^^^^^^^ QEMU does not use aio=native for the data files of this vmdk
       use aio=threads, or subformat=monolithicSparse for the vmdk
+"#;
+    a_link_above_a_guest_that_lacks_an_image: "nfs/link/kvm/xfs/hdd" => @r#"
+    a stack does not fit together
+      nfs/link/kvm/xfs/hdd
+               ^^^ link needs a directory below it; kvm offers a block device
+      a link joins machines that are in no other, and the one below it is a guest; put the virtual machine above the link: nfs/kvm/link/ext4/loop/raw/xfs/hdd
+"#;
+    links_above_and_below_a_guest: "kvm/link/kvm/link/xfs/hdd" => @r#"
+    a stack does not fit together
+      kvm/link/kvm/link/xfs/hdd
+          ^^^^ kvm needs a block device or an image below it; link offers a block device over a link
+      a link joins machines that are in no other, and the one below it is a guest; put the virtual machine above the link; several links need `--on emulated:time=real`: kvm/nbd/kvm/link/raw/nfs/link/xfs/hdd
+"#;
+    more_connections_than_processors_of_a_usual_client: "ext4/nbd:connections=4/link/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/nbd:connections=4/link/hdd
+               ^^^^^^^^^^^^^ each of 4 connections needs a processor of the machine, and it has 1
+      use connections=1, or cpus=4 for link and `--on emulated:time=real`
 "#;
     a_network_disk_that_waits_for_ever: "nbd:timeout=0/link/hdd" => @r#"
     an option has an invalid value
@@ -348,14 +402,57 @@ fn what_a_place_of_the_user_cannot_have_is_refused_with_the_place_that_can() {
 }
 
 #[test]
+fn what_an_emulated_host_in_real_time_has_is_not_said_to_who_asks_for_one() {
+    let error = Stack::parse("nfs/ext4/nbd/link/hdd").unwrap_err();
+    let in_place = |place: &str| error.clone().in_place(&place.parse().unwrap()).help().unwrap().to_owned();
+    let suggested = "nfs/link/ext4/nbd/link/hdd";
+    assert_eq!(in_place("emulated:time=real"), format!("put a link between them: {suggested}"));
+    let elsewhere =
+        format!("put a link between them; several links need `--on emulated:time=real`: {suggested}");
+    assert_eq!([in_place("emulated:time=virtual"), in_place("this")], [elsewhere.clone(), elsewhere]);
+}
+
+#[test]
+fn a_client_has_at_least_what_is_asked_of_one_whose_memory_is_said() {
+    for (stack, mib) in [
+        ("nfs/link/xfs/hdd", 256),
+        ("nfs/kvm:memory=1G/link/xfs/hdd", 1024 + 192 + 512),
+        ("nfs/kvm:memory=1G/link:memory=1408M/xfs/hdd", 1408),
+        ("nfs/kvm:memory=1G:host-memory=1408M/link/xfs/hdd", 1408),
+        ("ext4/kvm:memory=1G/raw/ext4/kvm/nbd/link/hdd", 1024 + 2 * (192 + 512)),
+    ] {
+        let stack = Stack::parse(stack).unwrap();
+        let client = stack.machines().indexed().nth(1).unwrap().0;
+        assert_eq!(stack.memory_of(client), Some(Bytes::mib(mib)), "{stack}");
+    }
+}
+
+#[test]
 fn the_link_of_a_guest_cannot_be_built_anywhere() {
     let refused = |text: &str| Stack::parse(text).unwrap().require_buildable().map_err(|e| e.to_string());
     insta::assert_snapshot!(refused("nfs/link/ext4/kvm/hdd").unwrap_err(), @"
     a stack cannot be built yet
       nfs/link/ext4/kvm/hdd
           ^^^^ a link joins machines that are in no other, and the one below it is a guest
-      put the link below the virtual machine
+      put the virtual machine above the link: nfs/kvm/link/ext4/hdd
     ");
-    assert!(refused("nfs/link/ext4/kvm/nbd/link/hdd").is_err());
+    insta::assert_snapshot!(refused("nfs/link/xfs/kvm/hdd").unwrap_err(), @"
+    a stack cannot be built yet
+      nfs/link/xfs/kvm/hdd
+          ^^^^ a link joins machines that are in no other, and the one below it is a guest
+      put the virtual machine above the link: nfs/kvm/link/xfs/hdd
+    ");
+    insta::assert_snapshot!(refused("nfs/link/xfs/kvm:cache=writeback:memory=1G/raw/ext4/hdd").unwrap_err(), @"
+    a stack cannot be built yet
+      nfs/link/xfs/kvm:cache=writeback:memory=1G/raw/ext4/hdd
+          ^^^^ a link joins machines that are in no other, and the one below it is a guest
+      put the virtual machine above the link: nfs/kvm:memory=1G/link/xfs/loop/raw/ext4/hdd
+    ");
+    insta::assert_snapshot!(refused("nfs/link/ext4/kvm/nbd/link/hdd").unwrap_err(), @"
+    a stack cannot be built yet
+      nfs/link/ext4/kvm/nbd/link/hdd
+          ^^^^ a link joins machines that are in no other, and the one below it is a guest
+      put the virtual machine above the link; several links need `--on emulated:time=real`: nfs/kvm/link/ext4/nbd/link/hdd
+    ");
     assert!(refused("nfs/kvm/link/ext4/hdd").is_ok());
 }

@@ -1,8 +1,8 @@
 //! Reading and printing stacks, over everything the registry has.
 
 use nestor_stack::{
-    BitRate, Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, Percentage, Sectors,
-    SizeRule, Stack, StackError, StackErrorKind, TimeSpan, registry,
+    BitRate, Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, Percentage, Place,
+    Sectors, SizeRule, Stack, StackError, StackErrorKind, TimeSpan, registry,
 };
 use proptest::prelude::*;
 
@@ -167,6 +167,11 @@ proptest! {
     }
 
     #[test]
+    fn any_text_is_a_layer_or_refused_with_a_caret_in_it(text in "[/:=+{}, \u{1b}日é0a-]{0,6}|\\PC{0,40}") {
+        refused_as_a_layer(&text);
+    }
+
+    #[test]
     fn any_near_stack_is_read_or_refused_with_a_caret_in_it(
         text in stack(),
         at in any::<proptest::sample::Index>(),
@@ -177,8 +182,30 @@ proptest! {
         let at = at.index(characters.len() + 1);
         let end = (at + cut).min(characters.len());
         characters.splice(at..end, noise.chars());
-        refused_well(&characters.into_iter().collect::<String>());
+        let near: String = characters.into_iter().collect();
+        refused_well(&near);
+        refused_as_a_layer(&near);
     }
+}
+
+fn refused_as_a_layer(text: &str) {
+    let Err(error) = Layer::parse(text) else { return };
+    assert!(text.get(error.span()).is_some(), "{:?} is no part of {text:?}", error.span());
+    assert!(error.help().is_some_and(|help| !help.is_empty()), "no help in:\n{error}");
+}
+
+#[test]
+fn what_is_hardly_a_text_is_no_layer() {
+    for text in ["", " ", ":", "/", "é", "//", "::", "/:", ":/", "=", "\0", "link:", "link/", "/link"] {
+        assert!(Layer::parse(text).is_err(), "{text:?}");
+        refused_as_a_layer(text);
+    }
+    insta::assert_snapshot!(Layer::parse("").unwrap_err(), @"
+    a stack has an empty layer
+      
+      ^ a layer is missing here
+      write a layer's name, and its options if it is to have some, as in kvm:cache=none
+    ");
 }
 
 fn refused_well(text: &str) {
@@ -314,36 +341,61 @@ fn named(spec: &LayerSpec) -> String {
     format!("{}{}", spec.name, if path { ":/srv/a" } else { "" })
 }
 
-/// Whether what is needed cannot be built, or not everywhere: then nothing is suggested, and why is said.
-fn is_impossible(error: &StackError) -> bool {
-    let why = ["several links needs `--on emulated:time=real`", "put the link below the virtual machine"];
-    error.suggestion().is_none() && why.iter().any(|why| error.help().is_some_and(|help| help.contains(why)))
+/// That what is suggested is a stack which can be built in virtual time, or in the place that the help names.
+fn suggests_what_is_accepted(text: &str, error: &StackError) {
+    let help = error.help().unwrap_or_else(|| panic!("{text} is not mended:\n{error}"));
+    let suggestion = error.suggestion().unwrap_or_else(|| panic!("{text} is not mended:\n{error}"));
+    let real = "emulated:time=real";
+    let accepted = Stack::parse(suggestion).and_then(|stack| {
+        let is_of_the_user = stack.medium().modelled_disk().is_none();
+        let usual = if is_of_the_user { "this" } else { "emulated:time=virtual" };
+        let place: Place = if help.contains(real) { real } else { usual }.parse().unwrap();
+        stack.require_buildable().and_then(|()| stack.require_place(&place))
+    });
+    accepted.unwrap_or_else(|e| panic!("{text} is mended wrongly:\n{error}\n{e}"));
+    let there = error.clone().in_place(&real.parse().unwrap());
+    assert_eq!(there.suggestion(), Some(suggestion));
+    assert!(!there.help().unwrap().contains("--on"), "needs what is given:\n{there}");
+}
+
+/// What is wrong with a text, if it is no stack that can be built. Options that exclude each other are not looked at.
+fn error_of(text: &str) -> Option<StackError> {
+    let error = match Stack::parse(text) {
+        Ok(stack) => stack.require_buildable().err(),
+        Err(error) => Some(error),
+    };
+    error.filter(|error| error.kind() != StackErrorKind::Conflict)
 }
 
 #[test]
-fn every_two_layers_that_do_not_fit_together_are_mended() {
+fn every_two_layers_that_do_not_fit_together_are_answered_with_a_stack_that_is_accepted() {
     let ends_a_stack = |spec: &&&LayerSpec| !named(spec).contains('/');
     for upper in registry().iter().filter(ends_a_stack) {
         for lower in registry() {
             let text = format!("{}/{}{}", upper.name, named(lower), below(lower));
-            let Err(error) = Stack::parse(&text) else { continue };
-            if error.kind() == StackErrorKind::Conflict {
-                continue;
-            }
-            if is_impossible(&error) {
-                continue;
-            }
-            let suggestion = error.suggestion().unwrap_or_else(|| panic!("{text} is not mended:\n{error}"));
-            let mended = Stack::parse(suggestion).and_then(|stack| stack.require_buildable().map(|()| stack));
-            let mended = mended.unwrap_or_else(|e| panic!("{text} is mended wrongly:\n{error}\n{e}"));
-            let links = mended.layers().iter().filter(|layer| layer.link().is_some()).count();
-            assert!(links <= 1, "{text} is mended with what virtual time does not have:\n{error}");
+            error_of(&text).inspect(|error| suggests_what_is_accepted(&text, error));
         }
         for top in ["ext4", "raw", "nfs", "nbd", "loop"] {
             let text = format!("{top}/{}{}", upper.name, below(upper));
-            if let Err(error) = Stack::parse(&text) {
-                let is_right = error.suggestion().is_some() || error.kind() == StackErrorKind::Conflict;
-                assert!(is_right || is_impossible(&error), "{error}");
+            error_of(&text).inspect(|error| suggests_what_is_accepted(&text, error));
+        }
+    }
+}
+
+#[test]
+fn what_is_suggested_in_place_of_some_layers_over_a_link_is_accepted() {
+    /// Of more layers, some are so far from a stack that nothing is suggested.
+    const ALWAYS_MENDED: usize = 2;
+    let layers = ["ext4", "raw", "loop", "kvm", "link", "nfs", "nbd"];
+    let mut tops = vec![String::new()];
+    for count in 1..=4 {
+        tops = tops.iter().flat_map(|top| layers.map(|layer| format!("{top}{layer}/"))).collect();
+        for text in tops.iter().filter(|top| top.contains("link")).map(|top| format!("{top}hdd")) {
+            let Some(error) = error_of(&text) else { continue };
+            if count <= ALWAYS_MENDED || error.suggestion().is_some() {
+                suggests_what_is_accepted(&text, &error);
+            } else {
+                assert!(!error.help().unwrap().contains("--on"), "{error}");
             }
         }
     }

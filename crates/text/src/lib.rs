@@ -21,4 +21,4 @@ pub use nearest::nearest;
 pub use shell::shell_quoted;
 pub use table::{Align, Table};
 pub use visible::{is_hidden, visible, visible_in_columns, visible_json};
-pub use wrap::{unbreakable, wrapped};
+pub use wrap::{fitted, unbreakable, wrapped};

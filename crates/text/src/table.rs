@@ -2,7 +2,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::visible_in_columns;
+use crate::{visible_in_columns, wrapped};
+
+/// The least width of a last column whose cells are broken into lines.
+const LEAST_COLUMN: usize = 24;
+/// How far the cells are indented that do not fit beside the others.
+const BELOW: usize = 6;
 
 /// The alignment of a text in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +79,48 @@ impl Table {
         line
     }
 
+    /// All lines within a width, of a table whose first row is its heading. The cells of the last column are broken into lines where that
+    /// is enough; otherwise the columns that do not fit stand below each row, named by their headings.
+    pub fn text_within(&self, width: usize) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        if self.width() <= width || columns < 2 {
+            return self.text();
+        }
+        let beside = |count: usize| {
+            let rows = self.rows.iter().map(|row| row.iter().take(count).cloned().collect()).collect();
+            Self { aligns: self.aligns.clone(), rows }
+        };
+        let count = (1..columns).rev().find(|count| beside(*count).width() <= width).unwrap_or(1);
+        let left = beside(count);
+        let room_begins = left.width() + 2;
+        let is_last_broken = count + 1 == columns && room_begins + LEAST_COLUMN <= width;
+        let mut lines = Vec::new();
+        for (line, row) in left.lines().into_iter().zip(&self.rows) {
+            if is_last_broken {
+                let cell = row.get(count).map_or("", String::as_str);
+                let padding = " ".repeat(room_begins.saturating_sub(line.width()));
+                let broken = wrapped(&format!("{line}{padding}"), room_begins, width, cell);
+                lines.extend(if broken.is_empty() { vec![line] } else { broken });
+                continue;
+            }
+            lines.push(line);
+            if !std::ptr::eq(row, &self.rows[0]) {
+                lines.extend(wrapped(&" ".repeat(BELOW), BELOW, width, &self.named(row, count)));
+            }
+        }
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// The cells of a row from a column on, with their headings.
+    fn named(&self, row: &[String], from: usize) -> String {
+        let named = row.iter().enumerate().skip(from).filter(|(_, cell)| !cell.is_empty());
+        let said = named.map(|(column, cell)| match self.rows[0].get(column).map(|heading| heading.trim()) {
+            Some(heading) if !heading.is_empty() => format!("{heading}: {cell}"),
+            _ => cell.clone(),
+        });
+        said.collect::<Vec<_>>().join("; ")
+    }
+
     /// All lines, each with its end.
     pub fn text(&self) -> String {
         self.lines().iter().map(|line| format!("{line}\n")).collect()
@@ -83,6 +130,30 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_is_too_wide_is_broken_in_its_last_column_or_below_its_rows() {
+        let rows = [
+            ["option", "default", ""],
+            [":size", "16G", "one two three four five six seven"],
+            [":at", "-", ""],
+        ];
+        let table = Table::of(&rows, &[]);
+        assert_eq!(table.text_within(80), table.text());
+        assert_eq!(
+            table.text_within(44),
+            "  option  default\n  :size   16G      one two three four five\n                   six seven\n  :at     -\n"
+        );
+        assert_eq!(
+            table.text_within(30),
+            "  option  default\n  :size   16G\n      one two three four five\n      six seven\n  :at     -\n"
+        );
+        let wide = [["", "expected", "allowed"], ["a rate of one", "1 kbit/s", "0.9 to 1.1 kbit/s"]];
+        assert_eq!(
+            Table::of(&wide, &[]).text_within(24),
+            "\n  a rate of one\n      expected: 1 kbit/s;\n      allowed: 0.9 to 1.1\n      kbit/s\n"
+        );
+    }
 
     #[test]
     fn columns_line_up_and_lines_end_with_their_text() {

@@ -73,6 +73,49 @@ impl ByteUnit {
     }
 }
 
+/// A unit for numbers that are to have the same one, with as many decimals as they need to be told apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    unit: &'static str,
+    /// How much of what is counted one is.
+    one: f64,
+    decimals: usize,
+}
+
+impl Scale {
+    /// The largest unit of which there is one in `usual` bits per second, to a thousandth.
+    pub const fn of_bit_rate(usual: f64) -> Self {
+        match usual {
+            bits if bits < 1e6 => Self { unit: "kbit/s", one: 1e3, decimals: 3 },
+            bits if bits < 1e9 => Self { unit: "Mbit/s", one: 1e6, decimals: 3 },
+            _ => Self { unit: "Gbit/s", one: 1e9, decimals: 3 },
+        }
+    }
+
+    /// The largest unit of which there is one in `usual` nanoseconds, to a microsecond, or to a nanosecond of less than a millisecond.
+    pub const fn of_time_ns(usual: f64) -> Self {
+        match usual {
+            ns if ns < 1e6 => Self { unit: "us", one: 1e3, decimals: 3 },
+            ns if ns < 1e9 => Self { unit: "ms", one: 1e6, decimals: 3 },
+            _ => Self { unit: "s", one: 1e9, decimals: 6 },
+        }
+    }
+
+    /// A number with the unit: `9.900 kbit/s`.
+    pub fn shown(self, number: f64) -> String {
+        format!("{} {}", self.number(number), self.unit)
+    }
+
+    /// From one to another: `9.900 to 10.100 kbit/s`.
+    pub fn range(self, low: f64, high: f64) -> String {
+        format!("{} to {}", self.number(low), self.shown(high))
+    }
+
+    fn number(self, number: f64) -> String {
+        format!("{:.*}", self.decimals, number / self.one)
+    }
+}
+
 /// In the largest unit of which there is one; a whole number of a unit is written without a decimal where `may_be_whole`.
 fn in_binary_unit(bytes: u64, may_be_whole: impl Fn(&str) -> bool) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -161,6 +204,18 @@ mod tests {
         let rounded = [ByteUnit::GB.rounded(8_589_934_592.0, 1), ByteUnit::KiB.rounded(11_264.0, 1)];
         assert_eq!(rounded, ["8.6 GB", "11.0 KiB"]);
         assert_eq!(ByteUnit::GB.rounded(36_700_000_000.0, 0), "37 GB");
+    }
+
+    #[test]
+    fn numbers_of_one_scale_are_told_apart() {
+        assert_eq!(Scale::of_bit_rate(1e4).range(9.9e3, 1.01e4), "9.900 to 10.100 kbit/s");
+        assert_eq!(
+            [1e6, 1e10].map(|bits| Scale::of_bit_rate(bits).shown(bits)),
+            ["1.000 Mbit/s", "10.000 Gbit/s"]
+        );
+        assert_eq!(Scale::of_time_ns(1e3).range(0.0, 1.1e4), "0.000 to 11.000 us");
+        assert_eq!(Scale::of_time_ns(5e6).range(4.99e6, 5.01e6), "4.990 to 5.010 ms");
+        assert_eq!(Scale::of_time_ns(1e10).range(9.999_99e9, 1.000_001e10), "9.999990 to 10.000010 s");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Paragraphs.
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+use unicode_width::UnicodeWidthStr;
 
 /// The least width of a paragraph.
 const LEAST_ROOM: usize = 20;
@@ -22,6 +23,39 @@ pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<Stri
     let before = std::iter::once(first).chain(std::iter::repeat(margin.as_str()));
     let lines = textwrap::wrap(&text, options);
     before.zip(lines).map(|(before, line)| format!("{before}{}", line.replace(UNBROKEN, " "))).collect()
+}
+
+/// The text with each line that is wider than `width` broken between words; what follows keeps the line's indent. Of carets under a line, the
+/// message goes beside them if there is room, otherwise below; the line over them stays whole, because they point into it.
+pub fn fitted(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut rest = text.lines().peekable();
+    while let Some(line) = rest.next() {
+        let is_pointed_at = rest.peek().is_some_and(|next| next.trim_start().starts_with('^'));
+        if is_pointed_at || line.width() <= width {
+            lines.push(line.to_owned());
+        } else {
+            lines.extend(broken(line, width));
+        }
+    }
+    let end = if text.ends_with('\n') { "\n" } else { "" };
+    lines.join("\n") + end
+}
+
+fn broken(line: &str, width: usize) -> Vec<String> {
+    /// Less beside carets is harder to read than a line of its own.
+    const ROOM_BESIDE: usize = 36;
+    let words = line.trim_start();
+    let margin = line.width() - words.width();
+    let Some((carets, message)) = words.split_once(' ').filter(|(first, _)| first.starts_with('^')) else {
+        return wrapped(&" ".repeat(margin), margin, width, words);
+    };
+    let marks = format!("{}{carets}", " ".repeat(margin));
+    let beside = marks.width() + 1;
+    if beside + ROOM_BESIDE <= width {
+        return wrapped(&format!("{marks} "), beside, width, message);
+    }
+    std::iter::once(marks).chain(wrapped("    ", 4, width, message)).collect()
 }
 
 /// Replaces a blank at which no line ends.
@@ -48,6 +82,26 @@ pub fn unbreakable(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_fits_and_carets_stay_below_what_they_point_at() {
+        let said = "a stack does not fit\n  a-name-that-is-wider-than-the-terminal/xfs/hdd\n         ^^^^ one two three four five six \
+                    seven eight\n  so do one thing or another: and-then/this/is/it\n";
+        assert_eq!(
+            fitted(said, 40),
+            "a stack does not fit\n  a-name-that-is-wider-than-the-terminal/xfs/hdd\n         ^^^^\n    one two three four five \
+             six seven\n    eight\n  so do one thing or another:\n  and-then/this/is/it\n"
+        );
+        assert_eq!(
+            fitted("ab\n ^ one two three four five six seven eight", 42),
+            "ab\n ^ one two three four five six seven eight"
+        );
+        assert_eq!(
+            fitted("ab\n ^ one two three four five six seven eight", 40),
+            "ab\n ^ one two three four five six seven\n   eight"
+        );
+        assert_eq!(fitted(said, 400), said);
+    }
 
     #[test]
     fn lines_end_at_their_width_and_not_before_a_unit() {

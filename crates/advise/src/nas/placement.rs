@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_stack::{Layer, Stack, StackError, StackErrorKind};
+use nestor_stack::{Layer, Place, Stack, StackError, StackErrorKind};
 
 use crate::factors::{Factor, FactorName, KERNELS_CHOICE};
 use crate::local::machine_with;
@@ -94,20 +94,22 @@ struct Parts<'a> {
     medium: Layer,
     machine: &'a Layer,
     link: &'a Layer,
+    place: Option<&'a Place>,
 }
 
 /// The stacks that levels make on a server's medium, over a link, with the virtual machine of those that have one. Factors that are left out
-/// have their usual levels; placements that cannot be built are left out unless they are asked for.
+/// have their usual levels; placements that cannot be built, or not in the place where they are to be, are left out unless they are asked for.
 ///
 /// # Errors
-/// What is wrong with a level, or that there are too many.
+/// What is wrong with a level, that there are too many, or why none can be built in the place.
 pub fn space(
     given: &BTreeMap<FactorName, Vec<String>>,
     medium: Layer,
     machine: &Layer,
     link: &Layer,
+    place: Option<&Place>,
 ) -> Result<Space, SpaceError> {
-    let parts = Parts { medium, machine, link };
+    let parts = Parts { medium, machine, link, place };
     let usual = |name: FactorName| -> Vec<String> {
         usual_levels(name).iter().map(|level| (*level).to_owned()).collect()
     };
@@ -117,7 +119,7 @@ pub fn space(
         .collect();
     let placements = match given.get(&FactorName::Placement) {
         Some(names) => named(names)?,
-        None => parts.buildable(&factors),
+        None => parts.buildable(&factors).map_err(|error| SpaceError::Stack(Box::new(error)))?,
     };
     factors[0].levels = placements.iter().map(|placement| placement.name().to_owned()).collect();
     let used = |name: &FactorName| placements.iter().any(|placement| placement.factors().contains(name));
@@ -143,15 +145,26 @@ fn named(names: &[String]) -> Result<Vec<Placement>, SpaceError> {
 }
 
 impl Parts<'_> {
-    /// The placements of which the first level of everything makes a stack that can be built.
-    fn buildable(&self, factors: &[Factor]) -> Vec<Placement> {
+    /// The placements of which the first level of everything makes a stack that can be built where it is to be; if there is none, why the
+    /// first cannot.
+    fn buildable(&self, factors: &[Factor]) -> Result<Vec<Placement>, StackError> {
         let first = vec![0; factors.len()];
-        let can_be_built = |placement: &Placement| match self.stack(*placement, factors, &first) {
-            Ok(_) => true,
+        let mut refused = None;
+        let mut can_be_built = |placement: &Placement| match self.stack(*placement, factors, &first) {
+            // As the place says it.
+            Err(error) if matches!(error.kind(), StackErrorKind::NotBuildable | StackErrorKind::Other) => {
+                refused.get_or_insert(error);
+                false
+            }
             // A level that is wrong is wrong everywhere, and is told of with the others.
-            Err(error) => error.kind() != StackErrorKind::NotBuildable,
+            Ok(_) | Err(_) => true,
         };
-        Placement::ALL.into_iter().filter(can_be_built).collect()
+        let placements: Vec<Placement> =
+            Placement::ALL.into_iter().filter(|placement| can_be_built(placement)).collect();
+        match refused {
+            Some(error) if placements.is_empty() => Err(error),
+            _ => Ok(placements),
+        }
     }
 
     fn stack(&self, placement: Placement, factors: &[Factor], levels: &[usize]) -> Result<Stack, StackError> {
@@ -189,6 +202,7 @@ impl Parts<'_> {
         };
         let stack = Stack::of(layers)?;
         stack.require_buildable()?;
+        self.place.map_or(Ok(()), |place| stack.require_place(place))?;
         Ok(stack)
     }
 }
@@ -209,10 +223,19 @@ mod tests {
     use super::*;
 
     fn of(levels: &[(FactorName, &[&str])], machine: &str, link: &str) -> Result<Space, SpaceError> {
+        in_place(levels, [machine, link, "hdd"], None)
+    }
+
+    fn in_place(
+        levels: &[(FactorName, &[&str])],
+        [machine, link, medium]: [&str; 3],
+        place: Option<&str>,
+    ) -> Result<Space, SpaceError> {
         let words = |levels: &[&str]| levels.iter().map(|level| (*level).to_owned()).collect();
         let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
         let (machine, link) = machines(machine, link).unwrap();
-        space(&given, Layer::parse("hdd").unwrap(), &machine, &link)
+        let place = place.map(|place| place.parse().unwrap());
+        space(&given, Layer::parse(medium).unwrap(), &machine, &link, place.as_ref())
     }
 
     fn stacks(space: &Space) -> Vec<&str> {
@@ -252,6 +275,21 @@ mod tests {
         }
         let typo = of(&[(FactorName::Placement, &["nfz"])], "", "").unwrap_err().to_string();
         assert!(typo.contains("nfs, vm-nfs, guest-nfs, nbd") && typo.contains("nfz"), "{typo}");
+    }
+
+    #[test]
+    fn what_a_place_refuses_is_left_out_and_refused_where_it_is_asked_for() {
+        let (pair, medium) = (Some("ssh:client,ssh:server"), "dev:/dev/sdb");
+        let placements =
+            |place| in_place(&[], ["", "", medium], place).unwrap().levels(FactorName::Placement).to_vec();
+        assert_eq!(placements(Some("this")), ["nfs", "vm-nfs", "guest-nfs", "nbd"]);
+        assert_eq!(placements(pair), ["nfs"], "guests and nbd are refused there");
+        let asked = in_place(&[(FactorName::Placement, &["nfs", "nbd"])], ["", "", medium], pair);
+        assert!(asked.unwrap_err().to_string().contains("guests are not started on two machines"));
+        let modelled = in_place(&[], ["", "", "hdd"], Some("this")).unwrap_err().to_string();
+        assert!(modelled.contains("a modelled disk needs the emulated host"), "{modelled}");
+        let queue = in_place(&[], ["", "queue=1M", medium], Some("this")).unwrap_err().to_string();
+        assert!(queue.contains("queue is of the modelled link"), "{queue}");
     }
 
     #[test]

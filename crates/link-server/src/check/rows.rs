@@ -96,6 +96,8 @@ pub struct CheckRow {
     pub frames: FrameKind,
     /// The unit of all figures.
     pub unit: CheckUnit,
+    /// How many frames on the wire were sent, of which these are; `None` where it is no count of frames.
+    pub of_frames: Option<u64>,
     /// What should be measured.
     pub expected: f64,
     /// The least that may be measured.
@@ -169,6 +171,7 @@ pub fn rate_row(
         from,
         frames: FrameKind::of(shape),
         unit: CheckUnit::BitsPerSecond,
+        of_frames: None,
         expected: rate,
         low: rate * (1.0 - RATE_TOLERANCE),
         high: rate * (1.0 + RATE_TOLERANCE),
@@ -203,8 +206,9 @@ pub fn delay_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -
         from,
         frames: FrameKind::Mixed,
         unit: CheckUnit::Nanoseconds,
+        of_frames: None,
         expected,
-        low: expected - DELAY_TOLERANCE_NS,
+        low: (expected - DELAY_TOLERANCE_NS).max(0.0),
         high: expected + DELAY_TOLERANCE_NS,
         measured: delays.max_by(|a, b| (a - expected).abs().total_cmp(&(b - expected).abs())),
         verdict: Verdict::NotMeasured,
@@ -213,10 +217,15 @@ pub fn delay_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -
     .judged_of(link, Shape::Shortest, plan.len())
 }
 
+/// How many frames on the wire are sent.
+fn frames_of(plan: &[Sending]) -> u64 {
+    plan.iter().map(|sent| sent.shape.frames()).sum()
+}
+
 /// How many frames do not arrive.
 pub fn lost_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -> CheckRow {
     let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
-    let sent: u64 = plan.iter().map(|sent| sent.shape.frames()).sum();
+    let sent = frames_of(plan);
     let arrived = seen.arrivals.iter().map(|arrival| arrival.part.map_or(1, |part| part.end - part.begin));
     let trials = usize::try_from(sent).unwrap_or(usize::MAX);
     let (low, high) = binomial_interval(trials, link.wire.loss, LOSS_OUTSIDE);
@@ -225,6 +234,7 @@ pub fn lost_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) ->
         from,
         frames: FrameKind::of(shape),
         unit: CheckUnit::Frames,
+        of_frames: Some(sent),
         expected: sent as f64 * link.wire.loss,
         low: low as f64,
         high: high as f64,
@@ -246,6 +256,7 @@ pub fn queue_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen) -
         from,
         frames: FrameKind::of(shape),
         unit: CheckUnit::Bytes,
+        of_frames: None,
         expected: queue,
         low: (queue - bytes).max(0.0),
         high: queue,
@@ -269,6 +280,7 @@ pub fn disorder_row(link: &CheckedLink, from: End, plan: &[Sending], seen: &Seen
         from,
         frames: FrameKind::Mixed,
         unit: CheckUnit::Frames,
+        of_frames: Some(frames_of(plan)),
         expected: 0.0,
         low: 0.0,
         high: 0.0,

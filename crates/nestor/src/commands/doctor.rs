@@ -9,7 +9,7 @@ use nestor_machine::agent::{ledger, work_root};
 
 use crate::arguments::DoctorArguments;
 use crate::lab_image;
-use crate::output::{print_json, table};
+use crate::output::{columns, print_json, table_within};
 use crate::paths;
 
 /// Says what this machine can do, or removes what killed runs left.
@@ -30,11 +30,11 @@ pub fn run(arguments: &DoctorArguments) -> Result<()> {
     if arguments.json {
         return print_json(&findings);
     }
-    out!("{}", render(&findings));
+    out!("{}", render(&findings, columns()));
     Ok(())
 }
 
-fn render(findings: &[Finding]) -> String {
+fn render(findings: &[Finding], columns: Option<usize>) -> String {
     let rows: Vec<[String; 4]> = findings
         .iter()
         .map(|f| {
@@ -46,7 +46,7 @@ fn render(findings: &[Finding]) -> String {
             [sign.to_owned(), f.subject.clone(), f.found.clone(), f.advice.clone()]
         })
         .collect();
-    table(&["", "what", "found", "advice"], &rows)
+    table_within(columns, &["", "what", "found", "advice"], &rows)
 }
 
 fn clean() -> Result<()> {

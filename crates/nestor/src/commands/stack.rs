@@ -2,11 +2,11 @@
 
 use anyhow::{Result, anyhow};
 use nestor_results::medium_profile;
-use nestor_stack::{LayerDefinition, LayerHelp, Stack, layers_help, parse_all};
+use nestor_stack::{LayerDefinition, LayerHelp, Stack, StackError, layers_help, parse_all};
 use serde::Serialize;
 
 use crate::arguments::StackArguments;
-use crate::output::{print_json, table};
+use crate::output::{columns, fitted, print_json, table_within};
 use crate::place::usual_place;
 
 /// Lists layers, or checks stacks and shows their machines.
@@ -16,13 +16,16 @@ use crate::place::usual_place;
 pub fn run(arguments: &StackArguments) -> Result<()> {
     let layers = layers_help();
     if arguments.stacks.is_empty() {
-        return if arguments.json { print_json(&layers) } else { list(&layers) };
+        return if arguments.json { print_json(&layers) } else { list(&layers, columns()) };
     }
     let mut asked = Vec::new();
     for text in &arguments.stacks {
         match layers.iter().find(|layer| layer.name == text) {
             Some(layer) => asked.push(Asked::Layer(layer)),
-            None => asked.extend(parse_all(text).map_err(|e| anyhow!("{e}"))?.into_iter().map(Asked::Stack)),
+            None => {
+                let stacks = parse_all(text).map_err(|error| said_in_place(error, arguments))?;
+                asked.extend(stacks.into_iter().map(Asked::Stack));
+            }
         }
     }
     for asked in &asked {
@@ -35,8 +38,8 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
     }
     for asked in &asked {
         match asked {
-            Asked::Layer(layer) => out!("{}", in_full(layer)),
-            Asked::Stack(stack) => out!("{}", explain(stack)),
+            Asked::Layer(layer) => out!("{}", in_full(layer, columns())),
+            Asked::Stack(stack) => out!("{}", explain(stack, columns())),
         }
     }
     Ok(())
@@ -72,7 +75,7 @@ impl Asked<'_> {
 
 /// Refuses a stack that cannot be built. Where one with a medium of the user's is to be, only the user knows.
 fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
-    stack.require_buildable()?;
+    stack.require_buildable().map_err(|error| said_in_place(error, arguments))?;
     medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
     let is_modelled =
         matches!(stack.medium().definition(), LayerDefinition::Medium(kind) if kind.is_modelled());
@@ -83,15 +86,24 @@ fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
     Ok(())
 }
 
+/// What is wrong with a stack, without what the place where it is to be built has anyway.
+fn said_in_place(error: StackError, arguments: &StackArguments) -> anyhow::Error {
+    match usual_place(&arguments.on.clone().unwrap_or_default()) {
+        Ok(place) => error.in_place(&place).into(),
+        // What is wrong with the stack is what was asked.
+        Err(_) => error.into(),
+    }
+}
+
 /// The name and kind of a layer, and what it is.
 fn heading(layer: &LayerHelp) -> String {
     let later = layer.not_buildable.map_or_else(String::new, |reason| format!("  (not yet: {reason})"));
     format!("{:<9} {}: {}{later}\n", layer.name, layer.kind, layer.summary)
 }
 
-fn list(layers: &[LayerHelp]) -> Result<()> {
+fn list(layers: &[LayerHelp], columns: Option<usize>) -> Result<()> {
     for layer in layers {
-        out!("{}", heading(layer));
+        out!("{}", fitted(&heading(layer), columns));
         let rows: Vec<[String; 3]> = layer
             .options
             .iter()
@@ -100,15 +112,15 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
             })
             .collect();
         if !rows.is_empty() {
-            out!("{}", table(&["      option", "default", ""], &rows));
+            out!("{}", table_within(columns, &["      option", "default", ""], &rows));
         }
     }
     Ok(())
 }
 
 /// One layer, with what it stands on and what values its options take.
-fn in_full(layer: &LayerHelp) -> String {
-    let mut text = heading(layer);
+fn in_full(layer: &LayerHelp, columns: Option<usize>) -> String {
+    let mut text = fitted(&heading(layer), columns);
     match layer.needs.as_slice() {
         [] => layer.offers.iter().for_each(|offer| text += &format!("  offers {}\n", offer.words())),
         needs => {
@@ -128,15 +140,15 @@ fn in_full(layer: &LayerHelp) -> String {
     if rows.is_empty() {
         return text + "  it has no options\n";
     }
-    text + &table(&["  option", "default", "values", ""], &rows)
+    text + &table_within(columns, &["  option", "default", "values", ""], &rows)
 }
 
-fn explain(stack: &Stack) -> String {
+fn explain(stack: &Stack, columns: Option<usize>) -> String {
     let rows: Vec<[String; 3]> = stack
         .indexed_layers()
         .map(|(at, layer)| [layer.label(), stack.role(at).to_string(), layer.spec.summary.to_owned()])
         .collect();
-    format!("{stack}\n{}", table(&["layer", "role", ""], &rows))
+    format!("{stack}\n{}", table_within(columns, &["layer", "role", ""], &rows))
 }
 
 fn machines_of(stack: &Stack) -> Vec<MachineJson> {
@@ -154,7 +166,7 @@ mod tests {
     #[test]
     fn a_layer_is_shown_with_what_values_its_options_take() {
         let layers = layers_help();
-        let shown = |name: &str| in_full(layers.iter().find(|layer| layer.name == name).unwrap());
+        let shown = |name: &str| in_full(layers.iter().find(|layer| layer.name == name).unwrap(), None);
         insta::assert_snapshot!(shown("nfs"), @"
         nfs       network file system: NFS: a directory over a link, mounted in this machine
           on a directory over a link it offers a directory
@@ -171,7 +183,11 @@ mod tests {
             :acdirmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a directory (unset: 60)
         ");
         for layer in &layers {
-            let text = in_full(layer);
+            let narrow = in_full(layer, Some(80));
+            // The form of an option is one word.
+            let fits = |line: &str| line.chars().count() <= 80 || line.split_whitespace().count() == 1;
+            assert!(narrow.lines().all(fits), "{narrow}");
+            let text = in_full(layer, None);
             let is_there = |option: &nestor_stack::OptionHelp| {
                 text.contains(&format!(":{}", option.form)) && text.contains(&option.values)
             };

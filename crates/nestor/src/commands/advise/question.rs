@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use nestor_advise::evidence::unit_of;
-use nestor_advise::{FactorName, Space, machine_with, nas, read_levels};
+use nestor_advise::{FactorName, Space, SpaceError, machine_with, nas, read_levels};
 use nestor_results::{Study, WrittenStack, WrittenWorkload, written_stacks};
-use nestor_stack::Layer;
+use nestor_stack::{Layer, Place, StackError, StackErrorKind};
 use nestor_workload::RateUnit;
 
-use super::AdviseArguments;
+use super::{AdviseArguments, From};
 use crate::commands::study::check_profiles;
 use crate::named::workloads_named;
 
@@ -46,6 +46,9 @@ impl Asked {
             Some(stack) => one_stack(stack)?,
             None => space.default_stack().clone(),
         };
+        if let (Some(place), Some(stack)) = (place_of(arguments)?, yours.value()) {
+            stack.require_place(&place).map_err(|error| with_options(&error, arguments))?;
+        }
         let asked = Self { unit: unit_of(&workload), workload, space, yours };
         check_profiles(&Study::new("advise", "", asked.all_stacks(), vec![asked.workload.clone()]))?;
         Ok(asked)
@@ -60,6 +63,24 @@ impl Asked {
     pub fn concerns(&self, stack: &WrittenStack) -> bool {
         self.yours == *stack || self.space.levels_of(stack).is_some()
     }
+}
+
+/// Where stacks would be built; none where nothing is measured.
+fn place_of(arguments: &AdviseArguments) -> Result<Option<Place>> {
+    let is_measured = arguments.as_.is_none() && (arguments.plan || arguments.from != From::Store);
+    is_measured.then(|| arguments.lab.likely_place()).transpose()
+}
+
+/// What is wrong with a stack that nobody wrote, with the options that say what is in it.
+fn with_options(error: &StackError, arguments: &AdviseArguments) -> anyhow::Error {
+    let options = match (error.kind(), arguments.network.nas) {
+        (StackErrorKind::Other, true) => {
+            "\n  `--disk` says which medium these stacks have, `--link` the options of their link"
+        }
+        (StackErrorKind::Other, false) => "\n  `--disk` says which medium these stacks have",
+        _ => "",
+    };
+    anyhow!("{error}{options}")
 }
 
 /// The stacks to choose from.
@@ -89,7 +110,11 @@ fn space_of(arguments: &AdviseArguments) -> Result<Space> {
     let medium = Layer::parse(&arguments.disk)?;
     if network.nas {
         let (machine, link) = nas::machines(&arguments.vm, &network.link)?;
-        return Ok(nas::space(&levels, medium, &machine, &link)?);
+        let place = place_of(arguments)?;
+        return nas::space(&levels, medium, &machine, &link, place.as_ref()).map_err(|error| match error {
+            SpaceError::Stack(error) => with_options(&error, arguments),
+            other => other.into(),
+        });
     }
     Ok(Space::new(&levels, medium, &machine_with(&arguments.vm)?)?)
 }

@@ -7,12 +7,12 @@ use clap::Args;
 use nestor_link::End;
 use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
-use nestor_report::units;
 use nestor_stack::Layer;
+use nestor_text::units::{self, Scale};
 use serde::Serialize;
 
 use super::{figures, wire};
-use crate::output::{print_json, table};
+use crate::output::{columns, fitted, print_json, table_within};
 
 /// The links that are checked if none is named: those that the model is to be right for.
 const USUAL: [&str; 5] =
@@ -55,7 +55,7 @@ pub fn run(arguments: &LinkCheckArguments) -> Result<ExitCode> {
             if index > 0 {
                 outln!();
             }
-            out!("{}", text(link));
+            out!("{}", text(link, columns()));
         }
     }
     let all_hold = checked.iter().all(|link| link.verdict == Verdict::Holds);
@@ -77,7 +77,7 @@ fn checked(layer: &Layer, seed: u64) -> Result<Checked> {
 }
 
 /// A table for a terminal.
-fn text(checked: &Checked) -> String {
+fn text(checked: &Checked, columns: Option<usize>) -> String {
     let rows: Vec<[String; 5]> = checked.rows.iter().map(line).collect();
     let mut sources: Vec<&str> = checked.rows.iter().map(|row| row.source).collect();
     sources.dedup();
@@ -90,7 +90,8 @@ fn text(checked: &Checked) -> String {
             "it is NOT CHECKED in full: too few frames arrive for some rows, the others hold"
         }
     };
-    format!("{}\n{}{sources}  {verdict}\n", checked.link, table(&heading, &rows))
+    let table = table_within(columns, &heading, &rows);
+    format!("{}\n{table}{}", checked.link, fitted(&format!("{sources}  {verdict}\n"), columns))
 }
 
 fn line(row: &CheckRow) -> [String; 5] {
@@ -112,29 +113,35 @@ fn line(row: &CheckRow) -> [String; 5] {
         Quantity::Queue => "queue",
         Quantity::Disordered => "not in order or not as sent",
     };
-    let number = |value: f64| in_unit(row.unit, value);
     let verdict = match row.verdict {
         Verdict::Holds => "holds",
         Verdict::Fails => "FAILS",
         Verdict::NotMeasured => "too few arrive",
     };
-    [
-        format!("{quantity}, {to}, {frames}"),
-        number(row.expected),
-        format!("{} to {}", number(row.low), number(row.high)),
-        row.measured.map_or_else(|| "-".to_owned(), number),
-        verdict.to_owned(),
-    ]
+    let of = row.of_frames.map_or_else(String::new, |sent| format!(" of {}", units::count(sent)));
+    let [expected, allowed, measured] = figures_of(row);
+    [format!("{quantity}{of}, {to}, {frames}"), expected, allowed, measured, verdict.to_owned()]
 }
 
-fn in_unit(unit: CheckUnit, value: f64) -> String {
-    let whole = || units::count(value.max(0.0).round() as u64);
-    match unit {
-        CheckUnit::BitsPerSecond => format!("{:.3} Mbit/s", value / 1e6),
-        CheckUnit::Nanoseconds => format!("{:.3} us", value / 1e3),
-        CheckUnit::Frames => whole(),
-        CheckUnit::Bytes => format!("{} B", whole()),
-    }
+/// What is expected, allowed and measured, in one unit.
+fn figures_of(row: &CheckRow) -> [String; 3] {
+    let scale = match row.unit {
+        CheckUnit::BitsPerSecond => Scale::of_bit_rate(row.expected),
+        CheckUnit::Nanoseconds => Scale::of_time_ns(row.expected),
+        CheckUnit::Frames => return counted(row, ""),
+        CheckUnit::Bytes => return counted(row, " B"),
+    };
+    let measured = row.measured.map_or_else(|| "-".to_owned(), |measured| scale.shown(measured));
+    [scale.shown(row.expected), scale.range(row.low, row.high), measured]
+}
+
+fn counted(row: &CheckRow, unit: &str) -> [String; 3] {
+    let whole = |value: f64| units::count(value.max(0.0).round() as u64);
+    [
+        format!("{}{unit}", whole(row.expected)),
+        format!("{} to {}{unit}", whole(row.low), whole(row.high)),
+        row.measured.map_or_else(|| "-".to_owned(), |measured| format!("{}{unit}", whole(measured))),
+    ]
 }
 
 #[cfg(test)]
@@ -147,6 +154,7 @@ mod tests {
             from: End::Upper,
             frames: FrameKind::Longest,
             unit,
+            of_frames: None,
             expected,
             low,
             high,
@@ -163,27 +171,53 @@ mod tests {
         let lost = CheckRow {
             from: End::Lower,
             measured: None,
+            of_frames: Some(100_000),
             verdict: Verdict::Fails,
             source: "another",
             ..row(Quantity::Lost, CheckUnit::Frames, [1000.0, 853.0, 1150.0])
         };
         let rows = vec![rate, delay, lost];
         let mut checked = Checked { link: "link".to_owned(), verdict: Verdict::of(&rows), rows };
-        insta::assert_snapshot!(text(&checked), @r"
+        insta::assert_snapshot!(text(&checked, Some(80)), @r"
         link
-                                                                  expected        allowed                          measured        verdict
-          rate, both ways at once, to the server, longest frames  100.000 Mbit/s  99.000 Mbit/s to 101.000 Mbit/s  100.000 Mbit/s  holds
-          delay, to the server, longest frames                    5000.000 us     4990.000 us to 5010.000 us       5000.000 us     holds
-          lost, to the client, longest frames                     1 000           853 to 1 150                     -               FAILS
+                                                                  expected
+          rate, both ways at once, to the server, longest frames  100.000 Mbit/s
+              allowed: 99.000 to 101.000 Mbit/s; measured: 100.000 Mbit/s; verdict:
+              holds
+          delay, to the server, longest frames                    5.000 ms
+              allowed: 4.990 to 5.010 ms; measured: 5.000 ms; verdict: holds
+          lost of 100 000, to the client, longest frames          1 000
+              allowed: 853 to 1 150; measured: -; verdict: FAILS
+          expected: a standard
+          expected: another
+          it FAILS: a row is not as it should be
+        ");
+        insta::assert_snapshot!(text(&checked, None), @r"
+        link
+                                                                  expected        allowed                   measured        verdict
+          rate, both ways at once, to the server, longest frames  100.000 Mbit/s  99.000 to 101.000 Mbit/s  100.000 Mbit/s  holds
+          delay, to the server, longest frames                    5.000 ms        4.990 to 5.010 ms         5.000 ms        holds
+          lost of 100 000, to the client, longest frames          1 000           853 to 1 150              -               FAILS
           expected: a standard
           expected: another
           it FAILS: a row is not as it should be
         ");
         checked.rows[2].verdict = Verdict::NotMeasured;
         checked.verdict = Verdict::of(&checked.rows);
-        let said = text(&checked);
+        let said = text(&checked, None);
         assert!(said.contains("too few arrive") && said.contains("it is NOT CHECKED in full"), "{said}");
         assert_eq!(serde_json::to_value(&checked).unwrap()["verdict"], "not-measured");
+    }
+
+    #[test]
+    fn what_is_allowed_can_be_told_apart_whatever_the_link() {
+        let shown = |unit, figures: [f64; 3]| figures_of(&row(Quantity::Delay, unit, figures)).join(", ");
+        let rate = shown(CheckUnit::BitsPerSecond, [1e4, 9.9e3, 1.01e4]);
+        assert_eq!(rate, "10.000 kbit/s, 9.900 to 10.100 kbit/s, 10.000 kbit/s");
+        let long = shown(CheckUnit::Nanoseconds, [1e10, 9.999_99e9, 1.000_001e10]);
+        assert_eq!(long, "10.000000 s, 9.999990 to 10.000010 s, 10.000000 s");
+        let queue = shown(CheckUnit::Bytes, [262_144.0, 260_000.0, 262_144.0]);
+        assert_eq!(queue, "262 144 B, 260 000 to 262 144 B, 262 144 B");
     }
 
     #[test]

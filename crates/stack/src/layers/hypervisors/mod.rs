@@ -9,4 +9,4 @@ pub(super) mod tcg;
 pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
 pub use options::HypervisorOptions;
-pub(crate) use options::check_without_disk;
+pub(crate) use options::{check_without_disk, without_disk};

@@ -6,15 +6,13 @@ use super::super::options::{
 use super::HostBlockOptions;
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, DeviceModelSpec};
+use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
     Accelerator, BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule,
 };
 
 /// Debian packages.
 pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
-
-/// What the kernel of a host, its tools and the process of the hypervisor need beside the guest's memory.
-const LEAST_BESIDE_GUEST: Bytes = Bytes::mib(384);
 
 /// The options of every hypervisor that is QEMU.
 pub(super) static OPTIONS: &[OptionSpec] = &[
@@ -96,6 +94,11 @@ impl Layer {
 /// The options that say something of the disk.
 const OF_THE_DISK: [&str; 8] =
     ["disk", CACHE.name, AIO.name, "iothread", DISCARD.name, SCHED.name, READAHEAD.name, MERGES.name];
+
+/// The same virtual machine without what is said of its disk.
+pub(crate) fn without_disk(layer: Layer) -> Layer {
+    OF_THE_DISK.into_iter().fold(layer, Layer::without)
+}
 
 /// Refuses options of the disk of a virtual machine that has none, because a network is below it.
 pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {

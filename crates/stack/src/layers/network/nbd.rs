@@ -71,13 +71,15 @@ fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
     let (Some(options), Some(below)) = (layer.network_disk(), below) else { return Ok(()) };
     let cpus = below.link().map(|link| link.cpus).or_else(|| Some(below.hypervisor()?.cpus));
     let connections = options.connections;
+    // A client in virtual time has one processor.
+    let place = below.link().map_or("", |_| " and `--on emulated:time=real`");
     match cpus {
         Some(cpus) if connections > cpus => Err(Conflict {
             option: Some(CONNECTIONS),
             message: format!(
                 "each of {connections} connections needs a processor of the machine, and it has {cpus}"
             ),
-            help: format!("use cpus={connections} for {}, or connections={cpus}", below.name()),
+            help: format!("use connections={cpus}, or cpus={connections} for {}{place}", below.name()),
         }),
         _ => Ok(()),
     }
