@@ -3,7 +3,8 @@
 //! The range alone decides nothing: several requests for it can be in flight, one can be split or several merged,
 //! and caches read ahead and write later. A request above is waiting for one below only if it was issued before and
 //! ended after. Among those that are, one with exactly the same range comes first, then one with more bytes that
-//! nobody carried yet, then the one whose time encloses it most tightly; each byte above is carried once.
+//! nobody carried yet, then the one whose time encloses it most tightly; each byte above is carried once. Of several with exactly the same
+//! range, such as two writes to one place at once, the one that was issued first is served first.
 
 use super::active::{Active, Actives};
 use super::ranges::{RangeIndex, cut};
@@ -19,8 +20,16 @@ struct Candidate {
     from: u64,
     to: u64,
     exact: bool,
+    issued: i64,
     /// From its issue to its completion.
     span: i64,
+}
+
+impl Candidate {
+    /// The larger, the better it fits, of those with as many bytes.
+    fn fit(&self) -> i64 {
+        if self.exact { -self.issued } else { -self.span }
+    }
 }
 
 /// What was found for a request below.
@@ -72,6 +81,7 @@ impl Choice {
                 from: start.max(from),
                 to: end.min(to),
                 exact: start == from && end == to,
+                issued: upper.issued,
                 span: upper.completed - upper.issued,
             });
         });
@@ -100,7 +110,7 @@ impl Choice {
                     (at, fresh(candidate, &self.extra, &uppers[candidate.slot]), candidate)
                 })
                 .filter(|(_, fresh, _)| *fresh > 0)
-                .max_by_key(|(_, fresh, candidate)| (candidate.exact, *fresh, -candidate.span));
+                .max_by_key(|(_, fresh, candidate)| (candidate.exact, *fresh, candidate.fit()));
             let Some((at, fresh, _)) = best else { break };
             let candidate = self.candidates.swap_remove(at);
             self.carried += fresh;
@@ -116,7 +126,7 @@ impl Choice {
             .filter(|candidate| {
                 self.extra.iter().any(|(from, to)| candidate.from < *to && *from < candidate.to)
             })
-            .max_by_key(|candidate| (candidate.exact, candidate.to - candidate.from, -candidate.span));
+            .max_by_key(|candidate| (candidate.exact, candidate.to - candidate.from, candidate.fit()));
         if let Some(candidate) = again.copied() {
             self.repeated = true;
             self.carried += overlap(&self.extra, candidate.from, candidate.to);

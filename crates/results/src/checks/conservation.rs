@@ -121,15 +121,18 @@ fn against_littles_law_at(layer: &LayerRecord, metrics: &LayerMetrics) -> Option
     if !exact || last_ns <= 0.0 || last_ns > 1.5 * whole {
         return None;
     }
-    let depth_ns = timeline.depth[..steps - 1].iter().sum::<f64>() * whole + last * last_ns;
-    let depth = depth_ns / (metrics.span_s * 1e9);
-    if depth < SMALLEST_DEPTH {
+    // The last step ends with the last request, which a flush after it hides.
+    let until_last_ns = timeline.depth[..steps - 1].iter().sum::<f64>() * whole;
+    let [least, most] =
+        [until_last_ns, until_last_ns + last * last_ns.min(whole)].map(|ns| ns / (metrics.span_s * 1e9));
+    if least < SMALLEST_DEPTH {
         return None;
     }
     let service = metrics.d2c.as_ref()?;
     // A request is with a disk from when it arrived there.
     let time_ns = mean_ns(service) + if at_disk { metrics.i2d.as_ref().map_or(0.0, mean_ns) } else { 0.0 };
     let rate = service.count() as f64 / metrics.span_s;
+    let depth = (rate * time_ns / 1e9).clamp(least, most);
     let error = identity::littles_law_error(depth, rate, time_ns / 1e9)?;
     (error.abs() > LITTLES_LAW_TOLERANCE).then(|| {
         format!(

@@ -91,7 +91,7 @@ fn refused_frames_and_the_numbers_of_a_log_are_in_tables() {
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
         )
         .unwrap();
-    assert_eq!(logged, (2, 900, 5_696_000.0, None, 9));
+    assert_eq!(logged, (2, 900, 1_139_200.0, None, 9));
     let wire_ns: i64 = tables
         .query_row(
             "SELECT wire_p99_ns FROM frames JOIN runs ON run = number WHERE wire_mean_ns > 0",
