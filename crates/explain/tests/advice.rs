@@ -94,7 +94,7 @@ fn is_meant(stack: &Stack, at: LayerIndex, mechanism: MechanismName, option: &st
         (MechanismName::CpuBound, "cpus") => {
             panic!("the outermost machine is the busiest: no layer says what processors it has")
         }
-        (MechanismName::GuestAmplification, "mount") => {
+        (MechanismName::GuestAmplification, "mount" | "journal") => {
             stack.layers().iter().position(|layer| layer.spec.options.iter().any(|spec| spec.name == "mount"))
                 == Some(at.position())
         }

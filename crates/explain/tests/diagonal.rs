@@ -294,7 +294,7 @@ fn the_text_says_how_sure_and_what_to_do() {
     let (here, before) = planted(MechanismName::JournalOfJournal);
     insta::assert_snapshot!(explanation_text(&explain(&here, Some(&before))), @r"
     ext4/kvm/raw/xfs/hdd   fio:rand-write
-    against ext4/kvm/raw/xfs/hdd: -50.0 % [-52.0, -47.9], 3 runs each, 20.00 ms per operation instead of 10.00 ms
+    against ext4/kvm/raw/xfs/hdd: -50.0 % [-51.2, -48.7], 3 runs each, 20.00 ms per operation instead of 10.00 ms
 
         91 % slower  journal-of-journal  in xfs
               journal of journal: each request to the guest's journal causes 2.0 requests to the journal of the host's file system
