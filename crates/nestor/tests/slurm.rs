@@ -30,6 +30,9 @@ trace = "none"
 /// Cells of the study.
 const CELLS: usize = 6;
 
+/// What a study may take: the first one takes eight minutes on two processors.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// What a task on a node says, once it has measured something and measures another cell.
 fn task_in_the_middle(sandbox: &Sandbox, node: &str) -> Option<(TaskFiles, TaskStatus)> {
     let studies = fs::read_dir(sandbox.path("shared")).ok()?.flatten();
@@ -52,7 +55,7 @@ fn a_study_on_a_cluster_survives_the_death_of_a_node() {
 #[ignore = "measures the first study twice, ten minutes: part of make test-long"]
 fn the_first_study_on_a_cluster_survives_the_death_of_a_node() {
     if can_run(false, true) && has_slurm() {
-        survives_the_death_of_a_node(include_str!("../../../studies/quick.toml"), 25);
+        survives_the_death_of_a_node(include_str!("../../../studies/quick.toml"), 28);
     }
 }
 
@@ -65,7 +68,7 @@ fn survives_the_death_of_a_node(study: &str, cells: usize) {
     let (files, _) = wait_for(&mut running, || task_in_the_middle(sandbox, "n2"));
     cluster.kill("n2");
     let had_ended = files.status().is_some_and(|status| status.ended);
-    let ended = running.end();
+    let ended = running.end_within(LONGEST);
     assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
     assert!(had_ended || ended.stderr.contains("was lost on n2"), "{}", ended.stderr);
     let spread_outcomes = outcomes(sandbox, "r.sqlite");
@@ -76,7 +79,7 @@ fn survives_the_death_of_a_node(study: &str, cells: usize) {
 
     // Without Slurm, the same comes out, to the last bit.
     let arguments = ["study", "study.toml", "--on", "emulated:time=virtual", "--store", "alone.sqlite"];
-    let ended = sandbox.start(&arguments, &[]).end();
+    let ended = sandbox.start(&arguments, &[]).end_within(LONGEST);
     assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
     assert_eq!(outcomes(sandbox, "alone.sqlite"), spread_outcomes);
     spread.assert_nothing_left();

@@ -309,8 +309,13 @@ impl Running<'_> {
     }
 
     /// Waits for its end.
-    pub fn end(mut self) -> Ended {
-        let deadline = Instant::now() + LIMIT;
+    pub fn end(self) -> Ended {
+        self.end_within(LIMIT)
+    }
+
+    /// Waits for its end, which may take this long.
+    pub fn end_within(mut self, limit: Duration) -> Ended {
+        let deadline = Instant::now() + limit;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("the program can be waited for") {
                 break status;
