@@ -52,7 +52,7 @@ fn a_study_on_a_cluster_survives_the_death_of_a_node() {
 }
 
 #[test]
-#[ignore = "measures the first study twice, ten minutes: part of make test-long"]
+#[ignore = "measures the first study twice, a quarter of an hour: part of make test-long"]
 fn the_first_study_on_a_cluster_survives_the_death_of_a_node() {
     if can_run(false, true) && has_slurm() {
         survives_the_death_of_a_node(include_str!("../../../studies/quick.toml"), 28);
