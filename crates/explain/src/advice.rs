@@ -215,14 +215,13 @@ fn is_image_layer(layer: &Layer) -> bool {
 
 /// The topmost file system on a disk.
 pub(crate) fn topmost_file_system(stack: &Stack) -> Option<&Layer> {
-    file_systems(stack).next()
+    file_systems(stack).next().map(|(_, layer)| layer)
 }
 
 /// The topmost file system on a disk, where its journal has what files hold, too.
 pub(crate) fn journals_data(layer: &Candidate<'_>) -> bool {
-    let mut on_disks = layer.stack.indexed_layers().filter(|(_, layer)| is_on_disk(layer));
-    let topmost = on_disks.next().map(|(at, _)| at);
-    topmost == Some(layer.at) && layer.layer().option("journal") == Some("data")
+    let topmost = file_systems(layer.stack).next();
+    topmost.is_some_and(|(at, _)| at == layer.at) && layer.layer().option("journal") == Some("data")
 }
 
 /// Whether a layer of the stack is such a one.
@@ -264,13 +263,8 @@ pub(crate) fn has_nested_file_systems(stack: &Stack) -> bool {
 }
 
 /// The file systems on disks, topmost first.
-fn file_systems(stack: &Stack) -> impl Iterator<Item = &Layer> {
-    stack.layers().iter().filter(|layer| is_on_disk(layer))
-}
-
-/// A file system on a disk.
-fn is_on_disk(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::FileSystem(_))
+fn file_systems(stack: &Stack) -> impl Iterator<Item = (LayerIndex, &Layer)> {
+    stack.indexed_layers().filter(|(_, layer)| matches!(layer.definition(), LayerDefinition::FileSystem(_)))
 }
 
 /// Whether a page cache lies between the application's machine and the medium: that of a machine around a guest, of a server, or of the file

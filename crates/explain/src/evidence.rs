@@ -389,9 +389,6 @@ impl Edge {
 
     /// Adds the numbers of one run.
     pub fn add(&mut self, metrics: &LayerMetrics) {
-        let sum_ns = |histogram: &Option<LatencyHistogram>| {
-            histogram.as_ref().and_then(LatencyHistogram::summary).map_or(0.0, |s| s.mean_ns * s.count as f64)
-        };
         for (volume, direction) in [(&mut self.reads, &metrics.read), (&mut self.writes, &metrics.write)] {
             volume.count += direction.issued as f64;
             volume.bytes += direction.issued_bytes as f64;
@@ -410,6 +407,11 @@ impl Edge {
             self.array.parity_wait_ns += members.parity_wait_ns as f64;
         }
     }
+}
+
+/// All times of a histogram together, ns.
+pub(crate) fn sum_ns(histogram: &Option<LatencyHistogram>) -> f64 {
+    histogram.as_ref().and_then(LatencyHistogram::summary).map_or(0.0, |s| s.mean_ns * s.count as f64)
 }
 
 /// Adds what one cause took to a sum.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use nestor_results::{Measured, NetworkRecord};
 use nestor_stack::{Export, LayerIndex, LinkOptions, Stack};
-use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 use nestor_trace::rpc::CallKind;
+
+use crate::evidence::sum_ns;
 
 /// Calls of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -149,14 +150,9 @@ impl NetworkEvidence {
 
 /// What a trace point served.
 fn requests(metrics: &LayerMetrics) -> CallEvidence {
-    let moving = metrics.read.issued + metrics.write.issued;
-    let mean_ns = |times: &Option<LatencyHistogram>| {
-        times.as_ref().and_then(LatencyHistogram::summary).map_or(0.0, |times| times.mean_ns)
-    };
     CallEvidence {
-        calls: (moving + metrics.flushes) as f64,
-        response_ns: moving as f64 * mean_ns(&metrics.d2c)
-            + metrics.flushes as f64 * mean_ns(&metrics.flush_d2c),
+        calls: (metrics.read.issued + metrics.write.issued + metrics.flushes) as f64,
+        response_ns: sum_ns(&metrics.d2c) + sum_ns(&metrics.flush_d2c),
     }
 }
 

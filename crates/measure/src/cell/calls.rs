@@ -1,6 +1,6 @@
 //! The calls of network file systems, recorded at both ends and joined, and held against what the kernels counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -306,16 +306,18 @@ fn counted_otherwise((end, name): (CallEnd, &str), traced: &TracedCalls, counted
 /// Where a client of version 4 counted other calls that move contents of files than its server counted such operations. A compound call of
 /// Linux's client has one at most (fs/nfs/nfs4xdr.c), so they are equal; of names and attributes it has several.
 fn contents_counted_otherwise(client: &RpcCounts, server: &RpcCounts) -> Vec<String> {
-    let moving = client.iter().chain(server.iter()).map(|(procedure, _)| procedure).filter(|procedure| {
+    let called: BTreeMap<&str, u64> =
+        client.iter().map(|(procedure, of_one)| (procedure, of_one.calls)).collect();
+    let moves = |procedure: &str| {
         matches!(CallKind::of(procedure), CallKind::Read | CallKind::Write | CallKind::Commit)
-    });
-    let differ = |procedure: &&str| client.calls_of(procedure) != server.calls_of(procedure);
-    let procedures: BTreeSet<&str> = moving.filter(differ).collect();
-    let said = |procedure| {
-        let [called, served] = [client, server].map(|end| count(end.calls_of(procedure)));
-        format!("the client counted {called} of {procedure}, and the server {served}")
     };
-    procedures.into_iter().map(said).collect()
+    let differ = differences(&called, server).into_iter().filter(|difference| moves(&difference.procedure));
+    differ
+        .map(|difference| {
+            let [called, served] = [difference.traced, difference.counted].map(count);
+            format!("the client counted {called} of {}, and the server {served}", difference.procedure)
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ use nestor_results::{CountedMark, Mark};
 use nestor_text::visible_in_columns as visible;
 
 use crate::Style;
+/// What stands in a table where there is nothing to show.
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 /// The lines of a text; every one ends with a line break.
 #[derive(Debug, Default)]
 struct Lines(String);

@@ -3,6 +3,7 @@
 use nestor_statistics::LatencySummary;
 use nestor_text::{Align, Table};
 
+use super::or_dash;
 use crate::style::Style;
 use crate::units;
 use crate::view::{CallTimesRow, LinkView, NetworkView};
@@ -18,7 +19,6 @@ pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> 
     let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let heading = format!("calls of {}", network.layer);
     table.row(&[&heading, "per operation", "client", "server", "sent", "received", "response"]);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let per_operation = |each: Option<f64>| each.map(|each| format!("{each:.3}")).unwrap_or_default();
     for row in &network.procedures {
         table.row(&[
@@ -94,7 +94,7 @@ fn accesses_table(network: &NetworkView) -> Vec<String> {
             &units::count(row.files),
             &usual,
             &units::share(row.sequential_share),
-            &row.seek_mean_bytes.map_or_else(|| "-".to_owned(), |bytes| units::bytes(bytes.round() as u64)),
+            &or_dash(row.seek_mean_bytes.map(|bytes| units::bytes(bytes.round() as u64))),
         ]);
     }
     [String::new()].into_iter().chain(table.lines()).collect()
@@ -102,7 +102,7 @@ fn accesses_table(network: &NetworkView) -> Vec<String> {
 
 /// The parts of a call's time are means, which add up.
 fn times_row(row: &CallTimesRow) -> [String; 10] {
-    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::duration_ns);
+    let time = |ns: Option<f64>| or_dash(ns.map(units::duration_ns));
     let mean = |times: &Option<LatencySummary>| time(times.as_ref().map(|times| times.mean_ns));
     let response = row.response.as_ref();
     [
@@ -131,7 +131,6 @@ pub fn link_table(link: &LinkView, style: Style) -> Vec<String> {
     head.extend(times);
     table.row(&head);
     for (end, way) in [("to the server", &link.to_server), ("to the client", &link.to_client)] {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let mut row = vec![
             end.to_owned(),
             units::count(way.sent.frames),

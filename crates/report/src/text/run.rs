@@ -5,7 +5,7 @@ use nestor_text::{Align, Table};
 use nestor_workload::RateUnit;
 
 use super::network::{link_table, network_table};
-use super::{Lines, header, honesty_lines, mark_lines, message_lines};
+use super::{Lines, header, honesty_lines, mark_lines, message_lines, or_dash};
 use crate::style::Style;
 use crate::units;
 use crate::view::{LayerRow, PathView, RunView};
@@ -150,7 +150,6 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         "queue",
         "service",
     ]);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in layers {
         let median = |latency: &Option<nestor_statistics::LatencySummary>| {
             or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))

@@ -3,7 +3,7 @@
 use nestor_correlate::Origin;
 use nestor_text::{Align, Table};
 
-use super::Lines;
+use super::{Lines, or_dash};
 use crate::style::Style;
 use crate::units;
 use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow};
@@ -32,7 +32,6 @@ fn joins_table(joins: &[JoinRow]) -> Table {
     use Align::{Left, Right};
     let mut table = Table::new(&[Left, Left, Right, Right, Right, Right, Right, Right, Right]);
     table.row(&["trace point", "", "requests", "unmatched", "absorbed", "split", "merged", "adds", "clock"]);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in joins {
         table.row(&[
             &row.name.layer,
