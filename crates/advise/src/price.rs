@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use nestor_stack::Export;
 use nestor_stack::layers::hypervisors::CacheMode;
-use nestor_stack::{Export, Layer, LayerDefinition};
 use serde::{Deserialize, Serialize};
 
 use nestor_results::{WrittenStack, WrittenWorkload};
@@ -56,15 +56,10 @@ impl Promise {
                 .find_map(|layer| layer.network_file_system())
                 .map(|nfs| (nfs.export, nfs.sync)),
             network_disk: layers.iter().find_map(|layer| layer.network_disk()).map(|disk| disk.block.cache),
-            loops: layers.iter().filter(|layer| has_cache(layer)).count(),
+            loops: layers.iter().filter(|layer| layer.is_cached_loop_device()).count(),
             is_beside: stack.value().is_some_and(|stack| stack.is_beside()),
         }
     }
-}
-
-/// Whether a layer is a loop device that goes through the page cache of its machine.
-pub(crate) fn has_cache(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Loop) && !layer.is_on("direct-io")
 }
 
 /// Who flushes, in a [`FlushTrace`].

@@ -1,8 +1,6 @@
 //! What to change: only what a stack can be changed to, and is not already.
 
-use nestor_stack::{
-    Layer, LayerDefinition, LayerIndex, MachineSegment, MediumKind, OptionKind, Percentage, Stack,
-};
+use nestor_stack::{Layer, LayerIndex, MachineSegment, MediumKind, OptionKind, Percentage, Stack};
 use nestor_workload::{Value, Workload};
 
 use crate::case::Case;
@@ -143,28 +141,24 @@ pub(crate) fn is_any(_: &Candidate<'_>) -> bool {
     true
 }
 
-fn is_virtual_machine_layer(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Hypervisor(_))
-}
-
 /// A virtual machine.
 pub(crate) fn is_virtual_machine(layer: &Candidate<'_>) -> bool {
-    is_virtual_machine_layer(layer.layer())
+    layer.layer().is_hypervisor()
 }
 
 /// A disk image.
 pub(crate) fn is_image(layer: &Candidate<'_>) -> bool {
-    is_image_layer(layer.layer())
+    layer.layer().image_format().is_some()
 }
 
 /// A link.
 pub(crate) fn is_link(layer: &Candidate<'_>) -> bool {
-    layer.layer().link().is_some()
+    layer.layer().is_link()
 }
 
 /// The mount of a network file system.
 pub(crate) fn is_network_mount(layer: &Candidate<'_>) -> bool {
-    layer.layer().network_file_system().is_some()
+    layer.layer().is_network_file_system()
 }
 
 /// The mount of a network file system that says for how long its client believes attributes of files, in place of all attributes.
@@ -187,30 +181,7 @@ pub(crate) fn is_of_busiest_machine(layer: &Candidate<'_>) -> bool {
 pub(crate) fn is_read_through_cache(layer: &Candidate<'_>) -> bool {
     let (stack, at) = (layer.stack, layer.at);
     let above = stack.indexed_layers().rev().skip_while(|(other, _)| *other >= at);
-    let mut user = above.filter(|(at, _)| !is_joined_to_network(stack, *at));
-    user.find_map(|(_, layer)| reads_through_cache(layer)) == Some(true)
-}
-
-/// Whether a virtual machine passes on what is over a link, and has no disk.
-fn is_joined_to_network(stack: &Stack, at: LayerIndex) -> bool {
-    let below = stack.below(at).iter().find(|layer| !is_virtual_machine_layer(layer));
-    is_virtual_machine_layer(stack.layer(at)) && below.is_some_and(|layer| layer.link().is_some())
-}
-
-/// Whether what is below is read through the page cache of the machine that it is in: of a machine around a guest, of a server, or of that
-/// with a loop device; `None` for layers that do not decide it.
-fn reads_through_cache(layer: &Layer) -> Option<bool> {
-    match layer.definition() {
-        LayerDefinition::Hypervisor(_) => Some(layer.hypervisor().is_some_and(|o| !o.block.cache.direct())),
-        LayerDefinition::NetworkDisk => Some(layer.network_disk().is_some_and(|o| !o.block.cache.direct())),
-        LayerDefinition::NetworkFileSystem => Some(true),
-        LayerDefinition::Loop => Some(!layer.is_on("direct-io")),
-        _ => None,
-    }
-}
-
-fn is_image_layer(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::ImageFormat(_))
+    above.filter_map(|(at, _)| stack.cache_mode_below(at)).next().is_some_and(|mode| !mode.direct())
 }
 
 /// The topmost file system on a disk.
@@ -231,25 +202,22 @@ pub(crate) fn has(stack: &Stack, is: impl Fn(&Layer) -> bool) -> bool {
 
 /// Whether an image has tables of its own, which say where each part of the disk is.
 pub(crate) fn has_tables(stack: &Stack) -> bool {
-    has(
-        stack,
-        |layer| matches!(layer.definition(), LayerDefinition::ImageFormat(format) if format.map.is_some()),
-    )
+    has(stack, |layer| layer.image_format().is_some_and(|format| format.map.is_some()))
 }
 
 /// Whether it has an image.
 pub(crate) fn has_image(stack: &Stack) -> bool {
-    has(stack, is_image_layer)
+    has(stack, |layer| layer.image_format().is_some())
 }
 
 /// Whether it has a network file system.
 pub(crate) fn has_network_file_system(stack: &Stack) -> bool {
-    has(stack, |layer| layer.network_file_system().is_some())
+    has(stack, Layer::is_network_file_system)
 }
 
 /// Whether what the application uses is a network file system, and not a disk in a file on it.
 pub(crate) fn is_network_file_system(stack: &Stack) -> bool {
-    stack.layers().first().is_some_and(|layer| layer.network_file_system().is_some())
+    stack.layers().first().is_some_and(Layer::is_network_file_system)
 }
 
 /// Whether it has a file system on a disk.
@@ -264,26 +232,17 @@ pub(crate) fn has_nested_file_systems(stack: &Stack) -> bool {
 
 /// The file systems on disks, topmost first.
 fn file_systems(stack: &Stack) -> impl Iterator<Item = (LayerIndex, &Layer)> {
-    stack.indexed_layers().filter(|(_, layer)| matches!(layer.definition(), LayerDefinition::FileSystem(_)))
-}
-
-/// Whether a page cache lies between the application's machine and the medium: that of a machine around a guest, of a server, or of the file
-/// below a loop device.
-pub(crate) fn has_cache_below(stack: &Stack) -> bool {
-    has(stack, |layer| reads_through_cache(layer) == Some(true))
+    stack.indexed_layers().filter(|(_, layer)| layer.file_system().is_some())
 }
 
 /// Whether the medium may have an arm.
 pub(crate) fn has_arm(stack: &Stack) -> bool {
-    !matches!(
-        stack.medium().definition(),
-        LayerDefinition::Medium(MediumKind::Ssd | MediumKind::Nvme | MediumKind::Null)
-    )
+    !matches!(stack.medium().medium_kind(), Some(MediumKind::Ssd | MediumKind::Nvme | MediumKind::Null))
 }
 
 /// Whether its medium is an array with parity.
 pub(crate) fn has_parity(stack: &Stack) -> bool {
-    matches!(stack.medium().definition(), LayerDefinition::Medium(MediumKind::Raid5))
+    stack.medium().medium_kind() == Some(MediumKind::Raid5)
 }
 
 /// Whether a guest could have the medium itself.

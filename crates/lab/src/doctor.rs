@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nestor_machine::{Facts, LAB_HYPERVISOR, hypervisor};
-use nestor_stack::{LayerDefinition, LayerSpec, registry};
+use nestor_stack::{LayerSpec, registry};
 use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 
@@ -251,7 +251,7 @@ fn file_systems(facts: &Facts) -> Vec<Finding> {
 }
 
 fn file_system(facts: &Facts, layer: &LayerSpec, program: String) -> Option<Finding> {
-    let LayerDefinition::FileSystem(spec) = &layer.definition else { return None };
+    let spec = layer.file_system()?;
     let subject = format!("{} on this kernel", layer.name);
     if !facts.file_systems.iter().any(|name| name == spec.mount_type) {
         let advice = "the emulated host supports it: --on emulated";
@@ -381,8 +381,7 @@ mod tests {
 
     #[test]
     fn every_file_system_of_the_registry_is_looked_for_by_its_own_program() {
-        let specs =
-            registry().iter().filter(|layer| matches!(layer.definition, LayerDefinition::FileSystem(_)));
+        let specs = registry().iter().filter(|layer| layer.file_system().is_some());
         let names: Vec<&str> = specs.map(|layer| layer.name).collect();
         let found = file_systems(&Facts::default());
         let subjects: Vec<&str> =

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use nestor_link::{End, FRAME_OVERHEAD_BYTES};
 use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, MachinePlace, NfsExport, ProgramEnd};
 use nestor_stack::layers::network::{LinkOptions, NfsVersion};
-use nestor_stack::{Accelerator, LayerDefinition, LayerIndex, MachineIndex, Place, Relation, Stack};
+use nestor_stack::{Accelerator, LayerIndex, MachineIndex, Place, Relation, Stack};
 use serde::Deserialize;
 
 use crate::built::UndoStep;
@@ -107,7 +107,7 @@ impl Lab {
                 }
                 ports.extend(NFS_PORTS);
             }
-            if matches!(layer.definition(), LayerDefinition::NetworkDisk) {
+            if layer.network_disk().is_some() {
                 self.load_modules(client, network_disk::CLIENT_MODULES);
                 if !has_driver(&client.read_text("/proc/devices")?, "nbd") {
                     return Err(lacks(self.name_of_end(End::Upper), KernelPart::NetworkDisk, None));

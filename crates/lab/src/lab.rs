@@ -11,9 +11,7 @@ use nestor_machine::{
     hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
-use nestor_stack::{
-    Accelerator, Depth, LayerDefinition, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
-};
+use nestor_stack::{Accelerator, Depth, MachineIndex, MachineLabel, Machines, Place, Relation, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
@@ -336,11 +334,9 @@ impl Lab {
     /// Loads the modules of all file systems at once, so that machines that are kept have them; and notes that it was done, also of
     /// a machine that was `kept` with them.
     pub(crate) fn load_file_systems(&mut self, machine: &Machine, kept: bool) {
-        let file_systems =
-            nestor_stack::layers::registry().iter().filter_map(|layer| match &layer.definition {
-                LayerDefinition::FileSystem(spec) => Some(spec.kernel_modules),
-                _ => None,
-            });
+        let file_systems = nestor_stack::layers::registry()
+            .iter()
+            .filter_map(|layer| Some(layer.file_system()?.kernel_modules));
         let modules: BTreeSet<&str> = file_systems.flatten().copied().collect();
         if !kept {
             let _ = machine.run(Command::new(

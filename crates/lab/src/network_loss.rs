@@ -1,7 +1,7 @@
 //! What has ended on the network of a built stack, in the words of its stack.
 
 use nestor_machine::{Loss, MachinePlace, ProgramEnd};
-use nestor_stack::{LayerDefinition, LayerIndex, MachineLabel};
+use nestor_stack::{LayerIndex, MachineLabel};
 
 use crate::{BuiltStack, Lab};
 
@@ -61,7 +61,7 @@ impl Lab {
 
 fn links(built: &BuiltStack) -> impl Iterator<Item = LayerIndex> + '_ {
     let layers = built.stack.indexed_layers();
-    layers.filter(|(_, layer)| matches!(layer.definition(), LayerDefinition::Link)).map(|(index, _)| index)
+    layers.filter(|(_, layer)| layer.is_link()).map(|(index, _)| index)
 }
 
 fn label(built: &BuiltStack, layer: Option<LayerIndex>) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineIndex, Stack};
+use nestor_stack::{LayerDefinition, MachineIndex, Stack};
 
 use crate::{guest_network, link, network_disk, network_file_system};
 
@@ -25,7 +25,7 @@ pub fn network_modules(stack: &Stack) -> BTreeMap<MachineIndex, BTreeSet<&'stati
                 needs(on, network_file_system::CLIENT_MODULES);
             }
             (LayerDefinition::NetworkDisk, Some(_)) => needs(on, network_disk::CLIENT_MODULES),
-            (LayerDefinition::Hypervisor(_), Some(_)) if is_on_the_network(stack, index) => {
+            (LayerDefinition::Hypervisor(_), Some(_)) if stack.is_joined_to_network(index) => {
                 needs(on, guest_network::AROUND_MODULES);
                 if let Some(guest) = stack.machine_across(index) {
                     needs(guest, link::MODULES);
@@ -35,14 +35,6 @@ pub fn network_modules(stack: &Stack) -> BTreeMap<MachineIndex, BTreeSet<&'stati
         }
     }
     modules
-}
-
-/// Whether a hypervisor has the link itself below it, and none of the thing that is at its other end.
-fn is_on_the_network(stack: &Stack, hypervisor: LayerIndex) -> bool {
-    let mut below = stack.below(hypervisor).iter().map(Layer::definition);
-    below
-        .find(|layer| !matches!(layer, LayerDefinition::Hypervisor(_)))
-        .is_some_and(|layer| matches!(layer, LayerDefinition::Link))
 }
 
 #[cfg(test)]

@@ -51,7 +51,6 @@ pub(crate) fn of_debian_machine(machine: &Machine) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use nestor_machine::lab_image::Recipe;
-    use nestor_stack::LayerDefinition;
 
     use super::*;
 
@@ -63,7 +62,7 @@ mod tests {
                 assert!(recipe.install_list().contains(package), "{}: {package}", layer.name);
             }
             // The file system's own module comes last; those before it are what it finds by itself.
-            if let LayerDefinition::FileSystem(spec) = &layer.definition
+            if let Some(spec) = layer.file_system()
                 && let Some(module) = spec.kernel_modules.last()
             {
                 assert!(recipe.required_modules.iter().any(|required| required == module), "{module}");

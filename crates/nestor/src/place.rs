@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, bail};
 use nestor_lab::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
 use nestor_machine::{Facts, Ground};
-use nestor_results::Store;
+use nestor_results::{Store, WrittenPlace};
 use nestor_stack::{Accelerator, HostTime, Place, PlaceWish, Stack};
 
 use crate::arguments::{LabArguments, SettledPlace};
@@ -48,7 +48,7 @@ impl LabArguments {
     }
 
     /// This machine's place, if it has what is asked for; otherwise an emulated host in the other time, if that has.
-    fn place_with(&self, has: impl Fn(&str) -> Result<bool>) -> Result<Place> {
+    fn place_with(&self, has: impl Fn(&WrittenPlace) -> Result<bool>) -> Result<Place> {
         let likely = self.likely_place()?;
         let other = match (&self.on, &likely) {
             (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Virtual(_))) => {
@@ -59,7 +59,7 @@ impl LabArguments {
             }
             _ => return Ok(likely),
         };
-        let is_other = !has(&likely.to_string())? && has(&other.to_string())?;
+        let is_other = !has(&likely.clone().into())? && has(&other.clone().into())?;
         let settled = match likely {
             _ if is_other => SettledPlace::exactly(other),
             Place::Emulated(HostTime::Real) => in_real_time_because_of(&Known::of(&facts()?)),

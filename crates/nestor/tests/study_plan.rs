@@ -218,7 +218,7 @@ impl Begun {
             load_s: 0.0,
         };
         let record = StudyRecord {
-            hash: study.hash("emulated"),
+            hash: study.hash(&"emulated".into()),
             ground: "emulated".into(),
             study,
             sentinels: false,

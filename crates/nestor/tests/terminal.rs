@@ -55,7 +55,7 @@ fn results_of_somebody_elses_laboratory() {
         title: format!("a study{HOSTILE}"),
         ..Study::new(format!("quick{HOSTILE}"), "", vec!["ext4/hdd".into()], vec![predict_store::LOAD.into()])
     };
-    let hash = study.hash("emulated");
+    let hash = study.hash(&"emulated".into());
     let kept = StudyRecord {
         hash,
         ground: "emulated".into(),

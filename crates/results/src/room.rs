@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use nestor_stack::{LayerDefinition, MediumKind, Place, Stack};
+use nestor_stack::{MediumKind, Place, Stack};
 use nestor_text::units;
 use thiserror::Error;
 
@@ -121,7 +121,7 @@ fn files_as_media(study: &Study) -> BTreeSet<PathBuf> {
 
 fn file_as_medium(stack: &Stack) -> Option<PathBuf> {
     let medium = stack.medium();
-    let is_file = matches!(medium.definition(), LayerDefinition::Medium(MediumKind::File));
+    let is_file = medium.medium_kind() == Some(MediumKind::File);
     is_file.then(|| medium.path().map(Path::to_owned)).flatten()
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claims::{Claim, FigureQuery, FindingQuery};
 use crate::record::sha256_hex;
-use crate::{TraceMode, WrittenStack, WrittenWorkload};
+use crate::{TraceMode, WrittenPlace, WrittenStack, WrittenWorkload};
 
 /// A study as read from its file, with everything expanded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -311,7 +311,7 @@ impl Study {
     /// Covers the stacks, workloads, baselines and seed, what the noted files hold, what is noted of the recording, and the `ground` they
     /// ran on (`emulated`, `this`, `ssh:HOST`). It leaves out the title, the number of replications, the budget and the sentinels,
     /// so that a study can be continued with more blocks or more time; and the claims and figures, which only ask the results.
-    pub fn hash(&self, ground: &str) -> String {
+    pub fn hash(&self, ground: &WrittenPlace) -> String {
         let identity = (&self.stacks, &self.baselines, &self.workloads, self.seed, ground);
         // Of what is not noted it is what it was before that was noted: studies that were begun then can be gone on with.
         let text = match (self.files.is_empty(), self.recording.is_empty()) {

@@ -1,7 +1,6 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::offer::offered;
-use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, Offer, Stack};
+use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
@@ -65,13 +64,13 @@ impl Stack {
     /// Takes the stack apart.
     pub fn anatomy(&self) -> Anatomy<'_> {
         let (medium, layers) = self.layers().split_last().expect("a stack was checked to end with a medium");
-        let Some(at) = self.innermost_hypervisor().map(LayerIndex::position) else {
+        let Some(hypervisor) = self.innermost_hypervisor() else {
             return Anatomy { above: layers, virtual_machine: None, below: &[], medium, disk: None };
         };
+        let at = hypervisor.position();
         let below = &layers[at + 1..];
         let end = below.iter().position(|layer| layer.crossing() == Crossing::Inside).unwrap_or(below.len());
-        let has_disk = offered(&self.layers()[at..]) == Some(Offer::Block);
-        let disk = has_disk.then_some(&below[..end]);
+        let disk = (!self.is_joined_to_network(hypervisor)).then_some(&below[..end]);
         Anatomy { above: &layers[..at], virtual_machine: Some(&layers[at]), below, medium, disk }
     }
 

@@ -105,7 +105,7 @@ impl Stack {
     /// The nearest loop device below the layer at a position.
     pub fn loop_device_below(&self, position: usize) -> Option<LayerIndex> {
         let mut below = self.indexed_layers().skip(position + 1);
-        below.find(|(_, layer)| matches!(layer.definition(), LayerDefinition::Loop)).map(|(at, _)| at)
+        below.find(|(_, layer)| layer.is_loop_device()).map(|(at, _)| at)
     }
 
     /// The layers at which a write goes to another machine, application side first.

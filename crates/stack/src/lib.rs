@@ -42,6 +42,7 @@ mod graph;
 mod help;
 mod joints;
 mod layer;
+mod layer_kind;
 pub mod layers;
 mod machine_name;
 mod machines;

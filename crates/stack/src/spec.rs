@@ -308,7 +308,7 @@ impl LayerSpec {
 
     /// The program that makes the file system; `None` for other layers.
     pub fn mkfs_program(&'static self) -> Option<String> {
-        let LayerDefinition::FileSystem(spec) = &self.definition else { return None };
+        let spec = self.file_system()?;
         let target = MkfsTarget { device: "", zeroed: false, drawn: None };
         (spec.mkfs)(&Layer::plain(self), &target).into_iter().next()
     }

@@ -17,11 +17,11 @@
 
 use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::layers::network::NetworkDiskOptions;
-use nestor_stack::{Export, Layer, LayerDefinition, NfsOptions, Recovery, Stack};
+use nestor_stack::{Export, Layer, NfsOptions, Recovery, Stack};
 use nestor_text::units::listed;
 use serde::{Deserialize, Serialize};
 
-use crate::price::{FlushTrace, Reach, Seen, has_cache};
+use crate::price::{FlushTrace, Reach, Seen};
 
 /// Seconds after which the kernel begins to write data out, `dirty_expire_interval` in mm/page-writeback.c, and those between two looks
 /// for such data, `dirty_writeback_interval`; what takes long to write is older.
@@ -135,8 +135,7 @@ pub fn losses(stack: &Stack, seen: Option<&FlushTrace>) -> Vec<FailureLoss> {
 
 impl<'a> Parts<'a> {
     fn of(stack: &'a Stack) -> Option<Self> {
-        let is_link = |layer: &Layer| matches!(layer.definition(), LayerDefinition::Link);
-        let link = stack.layers().iter().position(is_link)?;
+        let link = stack.layers().iter().position(Layer::is_link)?;
         let (client, server) = stack.layers().split_at(link);
         let over = |layer: &Layer| {
             let directory = || layer.network_file_system().map(Over::Directory);
@@ -168,7 +167,7 @@ impl<'a> Parts<'a> {
         let oldest_s = (lost != Lost::Nothing).then_some(OLDEST_S * (1 + kept_again.len() as u32));
         let mut words =
             words(self.stack, lost, oldest_s, (&check, &damaged), seen.filter(|_| basis != Basis::Options));
-        if kept_again.iter().any(|layer| has_cache(layer)) {
+        if kept_again.iter().any(|layer| layer.is_cached_loop_device()) {
             words.push_str("; what is not flushed stays in the page cache of the file below the loop device");
         }
         if kept_again.iter().any(|layer| is_kept_around(layer)) {
@@ -225,22 +224,26 @@ impl<'a> Parts<'a> {
             Failure::ServerPowerCut => self.server,
         };
         // What the server flushes gets to where flushes are ignored, and is kept for the first time there.
-        let without_flushes = match (self.lost_with_server(), emptied.iter().position(ignores_flushes)) {
+        let without_flushes = match (self.lost_with_server(), emptied.iter().position(Layer::ignores_flushes))
+        {
             (Lost::Nothing, None) => &[],
             (Lost::Nothing, Some(at)) => &emptied[at + 1..],
             _ => emptied,
         };
-        without_flushes.iter().filter(|layer| has_cache(layer) || is_kept_around(layer)).collect()
+        without_flushes
+            .iter()
+            .filter(|layer| layer.is_cached_loop_device() || is_kept_around(layer))
+            .collect()
     }
 
     /// What is in memory of the machine around a server that is a virtual machine itself, and ignores its flushes.
     fn lost_below_server(&self) -> Lost {
-        if self.server.iter().any(ignores_flushes) { Lost::Synced } else { Lost::Nothing }
+        if self.server.iter().any(Layer::ignores_flushes) { Lost::Synced } else { Lost::Nothing }
     }
 
     /// The server's file systems whose flushes the machine around it ignores.
     fn without_flushes(&self) -> Vec<&'a Layer> {
-        let above = self.server.iter().rposition(ignores_flushes).unwrap_or(0);
+        let above = self.server.iter().rposition(Layer::ignores_flushes).unwrap_or(0);
         self.server[..above].iter().filter(|layer| recovery(layer).is_some()).collect()
     }
 
@@ -280,15 +283,7 @@ fn with_disk(lost: Lost, seen: Option<&FlushTrace>) -> (Lost, Basis) {
 
 /// What brings a layer back after a crash; `None` for what is no file system of a disk.
 fn recovery(layer: &Layer) -> Option<Recovery> {
-    match layer.definition() {
-        LayerDefinition::FileSystem(spec) => Some((spec.recovery)(layer)),
-        _ => None,
-    }
-}
-
-/// Whether a layer is a virtual machine that ignores flushes.
-fn ignores_flushes(layer: &Layer) -> bool {
-    layer.hypervisor().is_some_and(|options| options.block.cache.no_flush())
+    layer.file_system().map(|spec| (spec.recovery)(layer))
 }
 
 /// Whether a layer is a virtual machine whose writes stay in the page cache of the machine around it until it flushes.

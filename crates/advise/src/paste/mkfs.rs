@@ -1,6 +1,6 @@
 //! Lines that make and mount the file systems and the image of a stack.
 
-use nestor_stack::{BlockTuning, Layer, LayerDefinition, MkfsTarget, Stack};
+use nestor_stack::{BlockTuning, Layer, MkfsTarget, Stack};
 
 use super::{HOST_DEVICE, IMAGE_DIRECTORY, Image, Parts, PasteError};
 use nestor_text::shell_quoted as quoted;
@@ -60,7 +60,7 @@ fn queue_name(device: &str) -> String {
 }
 
 fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
-    let LayerDefinition::FileSystem(spec) = layer.definition() else { return Vec::new() };
+    let Some(spec) = layer.file_system() else { return Vec::new() };
     let command = (spec.mkfs)(layer, &MkfsTarget { device, zeroed: false, drawn: None });
     // The lab's own devices are empty; a person should be asked.
     let asks = command.into_iter().filter(|word| !["-F", "-f", "-q"].contains(&word.as_str()));

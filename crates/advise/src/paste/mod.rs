@@ -10,7 +10,7 @@ mod qemu;
 use std::fmt;
 
 use nestor_stack::layers::hypervisors::HypervisorOptions;
-use nestor_stack::{ImageFormatSpec, Layer, LayerDefinition, MediumKind, Stack};
+use nestor_stack::{ImageFormatSpec, Layer, MediumKind, Stack};
 
 pub use libvirt::libvirt_xml;
 pub use mkfs::mkfs_lines;
@@ -83,15 +83,13 @@ impl<'a> Parts<'a> {
         };
         let guest = match &layers[..at] {
             [] => None,
-            [guest] if matches!(guest.definition(), LayerDefinition::FileSystem(_)) => Some(guest),
+            [guest] if guest.file_system().is_some() => Some(guest),
             _ => return refuse("the guest has more than a file system"),
         };
         let image = match &layers[at + 1..layers.len() - 1] {
             [] => None,
-            [layer, host] => match (layer.definition(), host.definition()) {
-                (LayerDefinition::ImageFormat(format), LayerDefinition::FileSystem(_)) => {
-                    Some(Image { layer, format, host })
-                }
+            [layer, host] => match (layer.image_format(), host.file_system()) {
+                (Some(format), Some(_)) => Some(Image { layer, format, host }),
                 _ => return refuse(MORE_BELOW),
             },
             _ => return refuse(MORE_BELOW),
@@ -109,8 +107,8 @@ impl<'a> Parts<'a> {
 
     /// The host's disk: the user's own if the stack names it.
     fn host_device(&self) -> String {
-        match self.medium.definition() {
-            LayerDefinition::Medium(MediumKind::Device) => {
+        match self.medium.medium_kind() {
+            Some(MediumKind::Device) => {
                 self.medium.path().map_or_else(String::new, |path| path.display().to_string())
             }
             _ => HOST_DEVICE.to_owned(),

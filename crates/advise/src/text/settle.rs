@@ -3,6 +3,7 @@
 use super::{physical, wrapped};
 use crate::price::Reach;
 use crate::settle::{ClaimVerdict, Dispute, Settlement};
+use nestor_results::WrittenPlace;
 use nestor_text::Table;
 use nestor_text::units::{digits, listed};
 
@@ -28,7 +29,11 @@ pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String 
 }
 
 /// A dispute with the verdict for each side; `sentences` say whether the numbers are physical.
-pub fn settlement_text(settlement: &Settlement, sentences: Option<&[String]>, ground: &str) -> String {
+pub fn settlement_text(
+    settlement: &Settlement,
+    sentences: Option<&[String]>,
+    ground: &WrittenPlace,
+) -> String {
     let mut text = format!("{}  {}  on {ground}\n", settlement.id, settlement.question);
     if let Some(why) = &settlement.cannot {
         for side in &settlement.sides {
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn what_cache_modes_mean_reads_like_this() {
         let settlement = crate::settle::tests::cache_modes_as_qemu_says();
-        insta::assert_snapshot!(settlement_text(&settlement, None, "emulated"), @"
+        insta::assert_snapshot!(settlement_text(&settlement, None, &"emulated".into()), @"
         K4  what do the cache modes mean?  on emulated
         physically plausible? not checked
 
@@ -191,7 +196,7 @@ mod tests {
     #[test]
     fn what_cannot_be_settled_says_why() {
         let settlement = judge(dispute("K12").unwrap(), &Evidence::default());
-        insta::assert_snapshot!(settlement_text(&settlement, None, "this"), @"
+        insta::assert_snapshot!(settlement_text(&settlement, None, &"this".into()), @"
         K12  should images be loaded on demand?  on this
           one project: it saves 90 % of the start-up time
           another: it is 1.5 to 2 times slower once a third has been read

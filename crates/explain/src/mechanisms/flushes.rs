@@ -1,6 +1,5 @@
 //! Flushes: how many, and what a cache mode really does with them.
 
-use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{Export, Layer, LayerRole};
 
 use super::{Mechanism, amplification};
@@ -19,18 +18,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Flushes at the medium for each operation from which on they matter.
 const FLUSHES_PER_OPERATION: f64 = 0.02;
 
-/// The cache mode of what serves a disk: QEMU under a guest, or the server of a network disk.
-fn cache_mode(layer: &Layer) -> Option<CacheMode> {
-    let of_guest = || Some(layer.hypervisor()?.block.cache);
-    of_guest().or_else(|| Some(layer.network_disk()?.block.cache))
-}
-
-fn ignores_flushes(layer: &Layer) -> bool {
-    cache_mode(layer).is_some_and(CacheMode::no_flush)
-}
-
 fn writes_through(layer: &Layer) -> bool {
-    cache_mode(layer).is_some_and(|mode| !mode.write_cache())
+    layer.cache_mode_below().is_some_and(|mode| !mode.write_cache())
 }
 
 /// Whether a server answers before what it was sent is durable.
@@ -41,7 +30,7 @@ fn forgets(layer: &Layer) -> bool {
 /// The layer that keeps flushes from the medium: one whose options say so, or else the one that has the image or the disk.
 fn dropper(e: &Evidence) -> String {
     let of_stack = e.stack.value().and_then(|stack| {
-        stack.layers().iter().find(|layer| ignores_flushes(layer) || forgets(layer)).map(Layer::label)
+        stack.layers().iter().find(|layer| layer.ignores_flushes() || forgets(layer)).map(Layer::label)
     });
     let of_edges = || e.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk);
     of_stack.or_else(|| Some(of_edges()?.layer.clone())).unwrap_or_default()
@@ -84,7 +73,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             &[
                 Proposal::in_stacks(
                     "cache=none or cache=writeback: until then, a host failure loses data that was flushed",
-                    |stack| has(stack, ignores_flushes),
+                    |stack| has(stack, Layer::ignores_flushes),
                 ),
                 Proposal::to(
                     "export=sync: until then, a crash of the server loses data that was flushed",

@@ -1,7 +1,9 @@
 //! The host reads ahead of the guest.
 
 use super::Mechanism;
-use crate::advice::{Proposal, has_cache_below, is_read_through_cache};
+use nestor_stack::Stack;
+
+use crate::advice::{Proposal, is_read_through_cache};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -9,7 +11,7 @@ use crate::finding::{Finding, MechanismName};
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::HostReadAhead,
     summary: "read-ahead of the host turns many reads of the guest into few",
-    acts_in: has_cache_below,
+    acts_in: Stack::has_cache_below,
     find,
 };
 

@@ -1,8 +1,8 @@
 //! The disk of a hypervisor layer as QEMU's arguments.
 
+use nestor_stack::Layer;
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Controller, Disk};
-use nestor_stack::{Layer, LayerDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Opt
             (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
         }
         DiskSource::Image { path, layer: image } => {
-            let LayerDefinition::ImageFormat(format) = image.definition() else { return None };
+            let format = image.image_format()?;
             let node = format!("{name}-node");
             let nodes = vec![
                 options.block.file_node(&file, HostTarget::File(path)),
@@ -70,9 +70,9 @@ mod tests {
     fn objects(stack: &str, path: &str) -> DiskObjects {
         let stack = Stack::parse(stack).unwrap();
         let layer = &stack.layers()[0];
-        let source = match stack.layers()[1].definition() {
-            LayerDefinition::ImageFormat(_) => DiskSource::Image { path, layer: &stack.layers()[1] },
-            _ => DiskSource::Device(path),
+        let source = match stack.layers()[1].image_format() {
+            Some(_) => DiskSource::Image { path, layer: &stack.layers()[1] },
+            None => DiskSource::Device(path),
         };
         match of_layer(layer, "nestor-disk", source).unwrap().backend {
             DiskBackend::Own(OwnDisk::Qemu(objects)) => objects,

@@ -9,7 +9,7 @@ use nestor_capture::{COUNTERS, TRACEFS_TEXT};
 use nestor_lab::{BuiltFileSystem, BuiltStack};
 use nestor_machine::Command;
 use nestor_results::rpc_version;
-use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex};
+use nestor_stack::{LayerIndex, MachineIndex};
 use nestor_text::units::{count, plural_u64};
 use nestor_trace::calls::{differences, join};
 use nestor_trace::decode::calls::FileNumber;
@@ -234,7 +234,7 @@ fn file_number(text: &str) -> Option<FileNumber> {
 /// Whether what lies on a file system is an image, so that its calls are requests of the machine that has the image as a disk.
 pub(super) fn has_image(built: &BuiltStack, layer: LayerIndex) -> bool {
     let above = layer.above().map(|above| built.stack.layer(above));
-    above.is_some_and(|above| matches!(above.definition(), LayerDefinition::ImageFormat(_)))
+    above.is_some_and(|above| above.image_format().is_some())
 }
 
 /// Writes calls as requests, beside what was recorded at each end.

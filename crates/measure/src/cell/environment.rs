@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use nestor_lab::{BuiltStack, Lab};
-use nestor_stack::LayerDefinition;
 use nestor_stack::UserMedium;
 
 use super::CellRequest;
@@ -73,7 +72,7 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
 fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
     for layer in built.stack.layers() {
-        if let LayerDefinition::Hypervisor(_) = layer.definition() {
+        if layer.is_hypervisor() {
             for option in ["disk", "cache", "aio", "iothread"] {
                 let value = layer.option(option).unwrap_or("default");
                 settings.insert(format!("{} {option}", layer.name()), value.to_owned());

@@ -168,17 +168,11 @@ fn levels(
     for (index, layer) in built.stack.indexed_layers() {
         match layer.definition() {
             LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
-            LayerDefinition::NetworkFileSystem => {
-                walk.add_calls(index)?;
-                // The server's page cache.
-                walk.way.cache = CacheBetween::WRITE_BACK;
-            }
-            LayerDefinition::NetworkDisk => {
-                let options = layer.network_disk();
-                walk.way.cache = options.map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
-            }
-            LayerDefinition::Loop => walk.way.cache = loop_cache(layer.is_on("direct-io")),
+            LayerDefinition::NetworkFileSystem => walk.add_calls(index)?,
             _ => {}
+        }
+        if let Some(mode) = built.stack.cache_mode_below(index) {
+            walk.way.cache = host_cache(mode);
         }
         walk.pass_image(index, remarks);
         if let Some(point) = built.point(index.below()) {
@@ -253,7 +247,6 @@ impl Walk<'_> {
     fn add_hypervisor(&mut self, index: LayerIndex) -> Result<(), CellError> {
         let built = self.built;
         let Some(disk) = built.virtual_disk(index) else { return Ok(()) };
-        let layer = built.stack.layer(index);
         if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&index) {
             self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
             if let (Some(on_file), Some(name), Some(image)) =
@@ -263,7 +256,6 @@ impl Walk<'_> {
                 self.add(on_file, name)?;
             }
         }
-        self.way.cache = layer.hypervisor().map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
         Ok(())
     }
 
@@ -327,8 +319,4 @@ fn host_cache(mode: CacheMode) -> CacheBetween {
         CacheMode::Writethrough => CacheBetween::WRITE_THROUGH,
         CacheMode::Writeback | CacheMode::Unsafe => CacheBetween::WRITE_BACK,
     }
-}
-
-fn loop_cache(direct_io: bool) -> CacheBetween {
-    if direct_io { CacheBetween::NONE } else { CacheBetween::WRITE_BACK }
 }

@@ -8,7 +8,7 @@ use nestor_lab::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 use nestor_link::{End, LinkStatistics, Sent};
 use nestor_machine::MachineError;
 use nestor_results::{NetworkRecord, rpc_version};
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineLabel};
+use nestor_stack::{LayerIndex, MachineLabel};
 use nestor_text::units::count;
 use nestor_trace::rpc::{CLIENT_COUNTERS, MountUse, RpcCounts, RpcError, RpcVersion, SERVER_COUNTERS};
 
@@ -93,7 +93,7 @@ impl NetworkWatch {
         let watched =
             mounted.chain(disks).map(|place| Watched { before: place.count(built), place }).collect();
         let is_logged = is_logged && lab.logs_frames();
-        let links = built.stack.indexed_layers().filter(|(_, layer)| is_link(layer));
+        let links = built.stack.indexed_layers().filter(|(_, layer)| layer.is_link());
         let start = |link| if is_logged { lab.start_link_log(link) } else { lab.link_statistics(link) };
         let links = links.map(|(index, _)| (index, start(index))).collect();
         Self { watched, links, is_logged }
@@ -191,10 +191,6 @@ fn called_bytes(records: &[NetworkRecord]) -> [u64; 2] {
     calls.fold([0; 2], |[sent, received], calls| {
         [sent + calls.sent_bytes, received + calls.received_bytes + calls.calls * RECORD_MARK_BYTES]
     })
-}
-
-fn is_link(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Link)
 }
 
 impl Counting {

@@ -358,7 +358,7 @@ fn what_has_the_same_dependencies_is_not_measured_again_but_counts() {
             &Silent::default(),
         )
         .unwrap();
-        let study_hash = Some(study.hash("emulated"));
+        let study_hash = Some(study.hash(&"emulated".into()));
         let kept = table.store.runs(&RunFilter { study_hash, ..RunFilter::default() }).unwrap();
         let bytes = kept.iter().filter_map(|run| Some(run.record.measured()?.load.bytes())).sum::<u64>();
         (bench.0.ran.len(), end.known, bytes)

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use nestor_results::medium_profile;
-use nestor_stack::{LayerDefinition, LayerHelp, Stack, StackError, layers_help, parse_all};
+use nestor_stack::{LayerHelp, MediumKind, Stack, StackError, layers_help, parse_all};
 use serde::Serialize;
 
 use crate::arguments::StackArguments;
@@ -77,8 +77,7 @@ impl Asked<'_> {
 fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
     stack.require_buildable().map_err(|error| said_in_place(error, arguments))?;
     medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
-    let is_modelled =
-        matches!(stack.medium().definition(), LayerDefinition::Medium(kind) if kind.is_modelled());
+    let is_modelled = stack.medium().medium_kind().is_some_and(MediumKind::is_modelled);
     if arguments.on.is_some() || is_modelled {
         let wish = arguments.on.clone().unwrap_or_default();
         stack.require_place(&usual_place(&wish)?)?;

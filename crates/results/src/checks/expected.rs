@@ -1,7 +1,7 @@
 //! Bounds on the numbers that follow from the stack and the workload alone.
 
 use nestor_disk::{HddProfile, Medium, Profile, SsdProfile};
-use nestor_stack::{Layer, LayerDefinition, LayerIndex, Stack};
+use nestor_stack::{Layer, LayerIndex, Stack};
 use nestor_workload::Workload;
 
 use crate::medium_profile;
@@ -80,13 +80,15 @@ fn makes_smaller(layer: &Layer) -> bool {
 /// The virtual disks past whose page cache every write goes, and the block device below each.
 fn direct_disks(stack: &Stack) -> Vec<DirectDisk> {
     let direct = |layer: &Layer| layer.hypervisor().is_some_and(|h| h.block.cache.direct());
-    let image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
-    let file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
     let disk = |(hypervisor, _): (LayerIndex, &Layer)| {
         let host = match stack.below(hypervisor) {
             // The requests at the lower edge of a hypervisor on a block device are those of that device.
-            [below, ..] if matches!(below.definition(), LayerDefinition::Medium(_)) => hypervisor,
-            [format, below, ..] if image(format) && file_system(below) && !makes_smaller(below) => {
+            [below, ..] if below.medium_kind().is_some() => hypervisor,
+            [format, below, ..]
+                if format.image_format().is_some()
+                    && below.file_system().is_some()
+                    && !makes_smaller(below) =>
+            {
                 hypervisor.below().below()
             }
             _ => return None,

@@ -1,7 +1,7 @@
 //! The medium of a run: what it is, what it can do and what it did.
 
 use nestor_disk::{HddProfile, Medium, Profile};
-use nestor_stack::{DeviceKind, LayerDefinition, MediumClass, MediumKind, Stack};
+use nestor_stack::{DeviceKind, MediumClass, MediumKind, Stack};
 use nestor_text::units;
 use nestor_trace::{LayerMetrics, TracePoint};
 
@@ -50,9 +50,7 @@ impl<'a> MediumFacts<'a> {
             },
             profile,
             class,
-            is_file: stack.is_some_and(|stack| {
-                matches!(stack.medium().definition(), LayerDefinition::Medium(MediumKind::File))
-            }),
+            is_file: stack.is_some_and(|stack| stack.medium().medium_kind() == Some(MediumKind::File)),
             layer: last.map(|l| l.layer.as_str()).filter(|_| measured.layers.len() > 1),
         }
     }

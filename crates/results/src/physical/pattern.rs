@@ -1,6 +1,6 @@
 //! What a workload and a stack say beforehand of the requests that come to a medium.
 
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::Stack;
 use nestor_workload::Workload;
 
 use crate::checks::Expected;
@@ -29,19 +29,10 @@ impl Pattern {
         let demand = workload.demand();
         Self {
             past_page_cache: demand.past_page_cache,
-            page_cache_below: stack.is_some_and(page_cache_below),
+            page_cache_below: stack.is_some_and(Stack::has_cache_below),
             random_reads: demand.random_reads,
             random_writes: demand.random_writes,
             outstanding: stack.and_then(|stack| Expected::of(stack, workload).concurrency),
         }
     }
-}
-
-/// Whether a virtual disk or a loop device of the stack goes through the page cache of the machine around it, or a network disk through that
-/// of its server.
-fn page_cache_below(stack: &Stack) -> bool {
-    stack.layers().iter().any(|layer| match layer.definition() {
-        LayerDefinition::Loop => !layer.is_on("direct-io"),
-        _ => layer.host_block().is_some_and(|block| !block.cache.direct()),
-    })
 }

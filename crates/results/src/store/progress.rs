@@ -11,9 +11,9 @@ impl Store {
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn study_begun_last(&self, ground: &str) -> Result<Option<StudyRecord>, StoreError> {
+    pub fn study_begun_last(&self, ground: &WrittenPlace) -> Result<Option<StudyRecord>, StoreError> {
         let began = |record: &StudyRecord| record.sessions.last().map(|s| s.began_at.clone());
-        let studies = self.studies()?.into_iter().filter(|r| r.ground == ground && began(r).is_some());
+        let studies = self.studies()?.into_iter().filter(|r| r.ground == *ground && began(r).is_some());
         Ok(studies.max_by_key(began))
     }
 
@@ -54,7 +54,7 @@ impl Store {
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn past_cells(&self, ground: &str) -> Result<Vec<PastCell>, StoreError> {
+    pub fn past_cells(&self, ground: &WrittenPlace) -> Result<Vec<PastCell>, StoreError> {
         self.on(|c| {
             c.prepare(
                 "SELECT stack, workload, cell_s, elapsed_ns, loads.real_s FROM runs LEFT JOIN loads ON loads.run = runs.number \

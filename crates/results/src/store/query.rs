@@ -204,7 +204,7 @@ impl Store {
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn has_runs_on(&self, ground: &str) -> Result<bool, StoreError> {
+    pub fn has_runs_on(&self, ground: &WrittenPlace) -> Result<bool, StoreError> {
         self.on(|c| {
             c.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE ground = ?)", [ground], |row| row.get(0))
         })
@@ -215,7 +215,7 @@ impl Store {
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn usual_cell_s(&self, ground: &str) -> Result<Option<f64>, StoreError> {
+    pub fn usual_cell_s(&self, ground: &WrittenPlace) -> Result<Option<f64>, StoreError> {
         let seconds: Vec<f64> = self.on(|c| {
             c.prepare("SELECT cell_s FROM runs WHERE ground = ? AND outcome = 'measured'")?
                 .query_map([ground], |row| row.get(0))?

@@ -65,7 +65,7 @@ fn a_file_has_so_many_claims_and_figures_and_no_more() {
 #[test]
 fn claims_do_not_change_what_a_study_is() {
     let with = parse(&claim("kind = \"setup\"\nsql = \"SELECT 1\"\n")).unwrap();
-    assert_eq!(with.hash("emulated"), parse("").unwrap().hash("emulated"));
+    assert_eq!(with.hash(&"emulated".into()), parse("").unwrap().hash(&"emulated".into()));
 }
 
 #[test]

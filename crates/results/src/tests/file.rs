@@ -62,9 +62,9 @@ fn the_hash_follows_what_makes_results_belong_together() {
     let study = parse(GOOD).unwrap();
     let more = parse(&GOOD.replace("replications = 2", "replications = 5").replace("5m", "1h")).unwrap();
     let other = parse(&GOOD.replace("fio:seq-", "fio:rand-")).unwrap();
-    assert_eq!(study.hash("emulated"), more.hash("emulated"));
-    assert_ne!(study.hash("emulated"), other.hash("emulated"));
-    assert_ne!(study.hash("emulated"), study.hash("this"));
+    assert_eq!(study.hash(&"emulated".into()), more.hash(&"emulated".into()));
+    assert_ne!(study.hash(&"emulated".into()), other.hash(&"emulated".into()));
+    assert_ne!(study.hash(&"emulated".into()), study.hash(&"this".into()));
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn a_study_without_files_is_known_by_the_hash_it_always_had() {
     let mut study = Study::new("s", "S", stacks.map(Into::into).to_vec(), workloads.map(Into::into).to_vec());
     study.seed = 7;
     study.note_files().unwrap();
-    assert_eq!(study.hash("emulated"), "6430fcb015343ffb");
+    assert_eq!(study.hash(&"emulated".into()), "6430fcb015343ffb");
     assert!(!serde_json::to_string(&study).unwrap().contains("files"));
     assert!(!study.has_files_not_noted());
 }
@@ -54,14 +54,14 @@ fn a_study_without_files_is_known_by_the_hash_it_always_had() {
 fn a_study_with_a_changed_file_is_another_one() {
     let script = Script::new("run 1");
     let before = script.study();
-    assert_eq!(before.hash("this"), script.study().hash("this"));
+    assert_eq!(before.hash(&"this".into()), script.study().hash(&"this".into()));
     assert_eq!(before.changed_file(&script.workload()), None);
     script.write("run 2");
-    assert_ne!(before.hash("this"), script.study().hash("this"));
+    assert_ne!(before.hash(&"this".into()), script.study().hash(&"this".into()));
     assert_eq!(before.changed_file(&script.workload()), Some(script.path().display().to_string()));
     assert_eq!(before.changed_file(&"fio:seq-write".into()), None);
     let read_back: Study = serde_json::from_str(&serde_json::to_string(&before).unwrap()).unwrap();
-    assert_eq!(read_back.hash("this"), before.hash("this"));
+    assert_eq!(read_back.hash(&"this".into()), before.hash(&"this".into()));
     let earlier = Study { files: Default::default(), ..before };
     assert!(earlier.has_files_not_noted());
 }

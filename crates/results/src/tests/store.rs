@@ -119,8 +119,8 @@ fn failures_are_tried_again_and_the_latest_counts() {
     let listing = store.list(&of_a).unwrap();
     assert_eq!(listing.len(), 2);
     assert_eq!((listing[0].number, listing[1].failure.as_deref()), (again, Some("the guest died")));
-    assert_eq!(store.usual_cell_s("emulated").unwrap(), Some(12.5));
-    assert_eq!(store.usual_cell_s("this").unwrap(), None);
+    assert_eq!(store.usual_cell_s(&"emulated".into()).unwrap(), Some(12.5));
+    assert_eq!(store.usual_cell_s(&"this".into()).unwrap(), None);
 }
 
 #[test]

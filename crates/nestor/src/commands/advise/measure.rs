@@ -163,7 +163,7 @@ pub fn usual_cell_s(
     stack: &WrittenStack,
     workload: &WrittenWorkload,
 ) -> Result<f64> {
-    let estimator = Estimator::of(&store.past_cells(&lab.likely_place()?.to_string())?);
+    let estimator = Estimator::of(&store.past_cells(&lab.likely_place()?.into())?);
     Ok(estimator.cell_s(stack, workload).0)
 }
 

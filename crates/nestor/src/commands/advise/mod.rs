@@ -146,7 +146,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         return settled::run(arguments, id);
     }
     match (arguments.as_, &arguments.stack) {
-        (Some(tool), Some(stack)) => pasted::print(tool, stack, arguments.lab.json),
+        (Some(tool), Some(stack)) => pasted::print(tool, &question::one_stack(stack)?, arguments.lab.json),
         (Some(tool), None) => pasted::print_best(arguments, tool),
         _ => recommend::run(arguments),
     }

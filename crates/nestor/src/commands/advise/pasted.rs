@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::paste::{libvirt_xml, mkfs_lines, qemu_command};
+use nestor_results::WrittenStack;
 use serde::Serialize;
 
-use super::question::{Asked, one_stack};
+use super::question::Asked;
 use super::recommend::from_store;
 use super::{AdviseArguments, Tool};
 use crate::commands::run::open_store;
@@ -61,10 +62,11 @@ pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
 /// Writes a stack.
 ///
 /// # Errors
-/// When it is none, or the tool has no words for it.
-pub fn print(tool: Tool, stack: &str, json: bool) -> Result<ExitCode> {
-    let written = one_stack(stack)?;
-    let stack = written.value().expect("it was read as a stack");
+/// When the tool has no words for it, or this version does not know it.
+pub fn print(tool: Tool, written: &WrittenStack, json: bool) -> Result<ExitCode> {
+    let Some(stack) = written.value() else {
+        bail!("this version does not know the stack {written}\n  use the version that measured it")
+    };
     let (name, text) = match tool {
         Tool::Libvirt => ("libvirt", libvirt_xml(stack)?),
         Tool::Qemu => ("qemu", qemu_command(stack)?.to_string()),

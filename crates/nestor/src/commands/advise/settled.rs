@@ -258,10 +258,7 @@ fn print(
     if arguments.lab.json {
         print_json(&Printed { physical, settlement: settlement.clone() })?;
     } else {
-        out!(
-            "{}",
-            settlement_text(settlement, physical.as_deref(), &arguments.lab.likely_place()?.to_string())
-        );
+        out!("{}", settlement_text(settlement, physical.as_deref(), &arguments.lab.likely_place()?.into()));
     }
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

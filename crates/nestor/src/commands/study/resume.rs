@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use nestor_report::units;
-use nestor_results::{Store, Study, StudyRecord, Written};
+use nestor_results::{Store, Study, StudyRecord, Written, WrittenPlace};
 
 use crate::arguments::{LabArguments, StudyHow};
 
 /// The study that was begun last in this file of results, with what the command line changes of its extent.
 pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<Study> {
-    let ground = lab.place_of_begun_study(store)?.to_string();
+    let ground = WrittenPlace::from(lab.place_of_begun_study(store)?);
     let Some(record) = store.study_begun_last(&ground)? else {
         bail!(
             "no study was begun in {} on `--on {ground}`\n  begin one with `nestor study FILE`",
@@ -28,7 +28,7 @@ pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<S
 }
 
 /// The study as it is to be gone on with. Refuses one that is not the one that was begun, and says what has changed.
-pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
+pub fn as_begun(store: &Store, study: Study, ground: &WrittenPlace) -> Result<Study> {
     let study = as_named(store, study, ground)?;
     if store.study(&study.hash(ground))?.is_some() {
         return Ok(study);
@@ -43,7 +43,7 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
         return Ok(not_noted);
     }
     let begun = store.studies()?;
-    let alike = begun.iter().filter(|r| r.study.name == study.name && r.ground == ground);
+    let alike = begun.iter().filter(|r| r.study.name == study.name && r.ground == *ground);
     // The one that is the most like it; of several, the one that was worked on last.
     let began = |record: &StudyRecord| record.sessions.last().map(|s| s.began_at.clone());
     let nearest = alike.min_by_key(|r| (changes(r, &study).len(), Reverse(began(r))));
@@ -69,7 +69,7 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
 }
 
 /// The study under the name that it was begun with: earlier versions had in it what each part records, or nothing of that.
-pub fn as_named(store: &Store, study: Study, ground: &str) -> Result<Study> {
+pub fn as_named(store: &Store, study: Study, ground: &WrittenPlace) -> Result<Study> {
     if store.study(&study.hash(ground))?.is_some() {
         return Ok(study);
     }
@@ -83,7 +83,7 @@ pub fn as_named(store: &Store, study: Study, ground: &str) -> Result<Study> {
 }
 
 /// Whether a study of this name was begun, and recorded what this one records.
-fn began_recording_the_same(store: &Store, study: &Study, ground: &str) -> Result<bool> {
+fn began_recording_the_same(store: &Store, study: &Study, ground: &WrittenPlace) -> Result<bool> {
     Ok(store.study(&study.hash(ground))?.is_some_and(|begun| begun.study.records_as(study)))
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nestor_results::WrittenStack;
-use nestor_stack::LayerDefinition;
 use nestor_text::shell_quoted as quoted;
 
 /// Devices and files of the user's that stacks have as media, each once: everything on them is lost.
@@ -22,8 +21,7 @@ pub fn written_paths<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> 
             );
         };
         let medium = stack.medium();
-        let is_the_users =
-            matches!(medium.definition(), LayerDefinition::Medium(kind) if !kind.is_modelled());
+        let is_the_users = medium.medium_kind().is_some_and(|kind| !kind.is_modelled());
         paths.extend(medium.path().filter(|_| is_the_users).map(|path| path.display().to_string()));
     }
     Ok(paths.into_iter().collect())

@@ -189,7 +189,7 @@ fn at_the_published_regimes_every_row_that_is_measured_has_an_interval() {
 fn each_size_has_the_blocks_that_it_says_and_more_of_them_end_when_settled() {
     let of_scale = |scale| Study::parse("studies/esx-disk.toml", FILE, Some(scale)).unwrap();
     // What was measured under this name can be gone on with.
-    assert_eq!(of_scale("quick").hash("emulated"), "9af8d18b6b6148f4");
+    assert_eq!(of_scale("quick").hash(&"emulated".into()), "9af8d18b6b6148f4");
     for (scale, blocks) in [
         ("paper", vec![3; 3]),
         ("faithful", vec![3; 5]),

@@ -272,8 +272,8 @@ fn hosts_of_today_are_in_no_figure_of_all_hosts() {
 #[test]
 fn a_stopping_rule_ends_what_is_asked_for_beyond_the_blocks_of_a_scale() {
     // What was measured under these names can be gone on with.
-    assert_eq!(of_scale("small").hash("emulated"), "f992306e34c08274");
-    assert_eq!(of_scale("quick").hash("emulated"), "a7c4d8399509dad7");
+    assert_eq!(of_scale("small").hash(&"emulated".into()), "f992306e34c08274");
+    assert_eq!(of_scale("quick").hash(&"emulated".into()), "a7c4d8399509dad7");
     for scale in ["quick", "small"] {
         let study = of_scale(scale);
         assert_eq!(study.stop.as_ref().unwrap().looks, [3, 4, 6, 8, 12]);
