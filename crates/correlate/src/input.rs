@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_trace::{Request, RequestHeader, RequestReader, TraceError};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,15 @@ impl CacheBetween {
     pub const WRITE_BACK: Self = Self { reads: Absorption::Possible, writes: Absorption::Possible };
     /// Not known.
     pub const UNKNOWN: Self = Self { reads: Absorption::Unknown, writes: Absorption::Unknown };
+
+    /// What the machine that serves a disk in a cache mode may answer itself.
+    pub const fn of(mode: CacheMode) -> Self {
+        match mode {
+            CacheMode::None | CacheMode::Directsync => Self::NONE,
+            CacheMode::Writethrough => Self::WRITE_THROUGH,
+            CacheMode::Writeback | CacheMode::Unsafe => Self::WRITE_BACK,
+        }
+    }
 }
 
 /// One trace point.

@@ -7,7 +7,7 @@ use nestor_stack::{
     Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Relation, Stack,
 };
 
-use crate::built::{BlockPoint, BuiltStack, Top, Undo, UndoStep};
+use crate::built::{BuiltStack, Top, Undo, UndoStep};
 use crate::file_system::build_file_system;
 use crate::guest_network::remove_interface;
 use crate::image::build_image;
@@ -128,13 +128,7 @@ impl Lab {
             _ => (self.serve_disk(&machine, layer)?, true),
         };
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint {
-            offered_by: index,
-            machine: on,
-            device: device.clone(),
-            begins_at: None,
-        });
-        Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+        Ok(progressing.offer_device(index, on, device, zeroed))
     }
 
     /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.

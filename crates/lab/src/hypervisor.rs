@@ -10,7 +10,7 @@ use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{Accelerator, Depth, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
 
-use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
+use crate::built::{BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
 use crate::lab::LabFiles;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
@@ -94,13 +94,7 @@ impl Lab {
             image,
         });
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint {
-            offered_by: index,
-            machine: on,
-            device: device.clone(),
-            begins_at: None,
-        });
-        Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+        Ok(progressing.offer_device(index, on, device, zeroed))
     }
 
     /// Boots the machine of a hypervisor layer, or takes the one that stands, with a disk if it must have one from the start.

@@ -3,8 +3,8 @@
 use nestor_stack::{LayerIndex, MachineIndex};
 
 use crate::BuildError;
-use crate::built::{BlockPoint, UndoStep};
-use crate::progressing::{Offered, Progressing, Thing};
+use crate::built::UndoStep;
+use crate::progressing::{Offered, Progressing};
 use crate::tuning::tune;
 
 /// Makes a block device of an image file.
@@ -21,11 +21,5 @@ pub(crate) fn build_loop(
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
     tune(progressing, on, layer, &device)?;
-    progressing.points.push(BlockPoint {
-        offered_by: index,
-        machine: on,
-        device: device.clone(),
-        begins_at: None,
-    });
-    Ok(Offered { on, thing: Thing::Block { device, zeroed: true } })
+    Ok(progressing.offer_device(index, on, device, true))
 }

@@ -6,7 +6,7 @@ use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Stack};
 
-use crate::built::{BlockPoint, BuiltStack, NetworkDisk, UndoStep};
+use crate::built::{BuiltStack, NetworkDisk, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
@@ -67,13 +67,7 @@ impl Lab {
         // What holds the device in the foreground does not end before it is taken away.
         progressing.note_undo(on, UndoStep::DetachNetworkDisk(device.clone()));
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint {
-            offered_by: index,
-            machine: on,
-            device: device.clone(),
-            begins_at: None,
-        });
-        Ok(Offered { on, thing: Thing::Block { device, zeroed: served.zeroed } })
+        Ok(progressing.offer_device(index, on, device, served.zeroed))
     }
 
     /// What the servers of network disks said that have ended although the stack is still built.

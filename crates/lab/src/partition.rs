@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::BuildError;
 use crate::built::{BlockPoint, UndoStep};
-use crate::progressing::{Offered, Progressing, Thing};
+use crate::progressing::{Offered, Progressing};
 
 /// What `lsblk --json` prints of a block device and of what is in it.
 #[derive(Deserialize)]
@@ -66,13 +66,9 @@ pub(crate) fn build_partition(
     let made = list(&machine, whole).map_err(failed)?;
     let made = made.into_iter().find(|listed| listed.is_partition() && listed.start == Some(start));
     let device = made.ok_or_else(|| refused("the kernel does not show the partition that was made"))?.path;
-    progressing.points.push(BlockPoint {
-        offered_by: index,
-        machine: on,
-        device: device.clone(),
-        begins_at: Some(options.start.bytes().get()),
-    });
-    Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+    let point =
+        BlockPoint { offered_by: index, machine: on, device, begins_at: Some(options.start.bytes().get()) };
+    Ok(progressing.offer_point(point, zeroed))
 }
 
 /// A device and its partitions, the device first.

@@ -80,6 +80,25 @@ impl<'a> Progressing<'a> {
         }
     }
 
+    /// The machine has a block device, which is recorded as the layer's.
+    pub(crate) fn offer_device(
+        &mut self,
+        offered_by: LayerIndex,
+        machine: MachineIndex,
+        device: String,
+        zeroed: bool,
+    ) -> Offered {
+        self.offer_point(BlockPoint { offered_by, machine, device, begins_at: None }, zeroed)
+    }
+
+    /// The same of a device that may begin somewhere on another.
+    pub(crate) fn offer_point(&mut self, point: BlockPoint, zeroed: bool) -> Offered {
+        let offered =
+            Offered { on: point.machine, thing: Thing::Block { device: point.device.clone(), zeroed } };
+        self.points.push(point);
+        offered
+    }
+
     /// It is complete: its top is on this machine.
     pub(crate) fn into_built(self, (top_index, top): (MachineIndex, Top), time: HostTime) -> BuiltStack {
         BuiltStack {

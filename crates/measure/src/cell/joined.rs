@@ -10,7 +10,6 @@ use nestor_correlate::{
     Recording, SharedClock, SpaceMap, correlate,
 };
 use nestor_lab::{BlockPoint, BuiltStack, Lab};
-use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{LayerDefinition, LayerIndex, MachineName};
 use nestor_trace::{CallMetrics, RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
@@ -172,7 +171,7 @@ fn levels(
             _ => {}
         }
         if let Some(mode) = built.stack.cache_mode_below(index) {
-            walk.way.cache = host_cache(mode);
+            walk.way.cache = CacheBetween::of(mode);
         }
         walk.pass_image(index, remarks);
         if let Some(point) = built.point(index.below()) {
@@ -309,14 +308,5 @@ impl Walk<'_> {
                 SpaceMap::Clusters { bytes: 4096 }
             }
         };
-    }
-}
-
-/// The requests that the machine around a guest may answer itself.
-fn host_cache(mode: CacheMode) -> CacheBetween {
-    match mode {
-        CacheMode::None | CacheMode::Directsync => CacheBetween::NONE,
-        CacheMode::Writethrough => CacheBetween::WRITE_THROUGH,
-        CacheMode::Writeback | CacheMode::Unsafe => CacheBetween::WRITE_BACK,
     }
 }

@@ -97,15 +97,6 @@ fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
         .try_map(|name| CacheMode::from_name(&name).ok_or("not a cache mode"))
 }
 
-/// What of the guest's data the host's page cache keeps back.
-fn cache_between(mode: CacheMode) -> CacheBetween {
-    match (mode.direct(), mode.write_cache()) {
-        (true, _) => CacheBetween::NONE,
-        (false, false) => CacheBetween::WRITE_THROUGH,
-        (false, true) => CacheBetween::WRITE_BACK,
-    }
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -176,7 +167,7 @@ fn levels(
     let described = levels.into_iter().enumerate().map(|(index, level)| {
         if index == host {
             let map = image.clone().map_or(SpaceMap::Identity, SpaceMap::Extents);
-            let cache = arguments.cache.map_or(CacheBetween::UNKNOWN, cache_between);
+            let cache = arguments.cache.map_or(CacheBetween::UNKNOWN, CacheBetween::of);
             level.with_map(map).with_cache(cache)
         } else if Some(index) == file {
             // An image format answers reads of what was never written, and writes of zeros, by itself.
