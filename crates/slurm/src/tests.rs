@@ -238,7 +238,7 @@ impl Table {
                 program: String::new(),
                 place: PLACE.into(),
                 laboratory: String::new(),
-                study: (study.name.clone(), study.hash(PLACE)),
+                study: (study.name.clone(), study.hash(&PLACE.into())),
                 stacks: study.stacks.clone(),
                 seed: study.seed,
                 trace_to: None,
@@ -252,7 +252,7 @@ impl Table {
             note: Box::new(move |text| seen.borrow_mut().notes.push(text.to_owned())),
         };
         let cluster = MadeUp { seen: Rc::clone(&self.seen), fates, refuses: self.refuses };
-        SlurmCrew::new(cluster, self.shared(&study.hash(PLACE)), settings).unwrap()
+        SlurmCrew::new(cluster, self.shared(&study.hash(&PLACE.into())), settings).unwrap()
     }
 
     fn run(&self, study: &Study, fates: Fates) -> (CampaignEnd, Option<String>) {
@@ -266,7 +266,7 @@ impl Table {
 
     /// The cells that the results file has, and that each is there once.
     fn cells(&self, study: &Study) -> BTreeSet<CellKey> {
-        let filter = RunFilter { study_hash: Some(study.hash(PLACE)), ..RunFilter::default() };
+        let filter = RunFilter { study_hash: Some(study.hash(&PLACE.into())), ..RunFilter::default() };
         let runs = self.store().runs(&filter).unwrap();
         let cells: BTreeSet<CellKey> = runs.iter().map(|run| run.record.key()).collect();
         assert_eq!(cells.len(), runs.len(), "each once");
@@ -415,7 +415,7 @@ fn a_job_that_somebody_cancels_ends_the_study_and_keeps_what_it_has() {
 #[test]
 fn what_a_killed_controller_has_left_is_taken_once() {
     let (table, study) = (Table::new(), study(2));
-    let hash = study.hash(PLACE);
+    let hash = study.hash(&PLACE.into());
     let (_, failure) = table
         .run(&study, Box::new(|_, task| if task == 0 { Fate::Done } else { Fate::Dies(3, "CANCELLED") }));
     assert!(failure.is_some());

@@ -69,7 +69,7 @@ fn study(blocks: u32) -> StudyRecord {
     study.trace = TraceMode::Layers;
     let published = Study::parse("studies/nested-fs.toml", PUBLISHED, None).expect("the published study");
     (study.claims, study.figures) = (published.claims, published.figures);
-    let (ground, hash) = ("emulated".into(), study.hash("emulated"));
+    let (ground, hash) = ("emulated".into(), study.hash(&"emulated".into()));
     StudyRecord { hash, ground, study, sentinels: false, ended_early: None, sessions: Vec::new() }
 }
 
