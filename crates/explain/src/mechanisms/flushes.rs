@@ -68,7 +68,12 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.part_ns(Part::Flush) / 1e3
         }),
     ];
-    found.advice = case.advice(if dropped {
+    found.advice = case.advice(proposals(dropped));
+    Some(found)
+}
+
+fn proposals(dropped: bool) -> &'static [Proposal] {
+    if dropped {
         const {
             &[
                 Proposal::in_stacks(
@@ -93,8 +98,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
                 Proposal::general("fewer fsyncs"),
             ]
         }
-    });
-    Some(found)
+    }
 }
 
 fn words(top: f64, medium: f64, dropped: bool) -> String {

@@ -7,7 +7,7 @@ use crate::advice::{Proposal, has, has_time_of_files, is_link, is_network_file_s
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::explain::NAMED_FROM;
-use crate::finding::{Finding, MechanismName};
+use crate::finding::{Finding, MechanismName, Number};
 use crate::network::{LinkFigures, NetworkEvidence};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -111,9 +111,17 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         return None;
     }
     let link = busiest(slower, cause)?;
+    let mut found = finding(MechanismName::LinkBound, &link.link, effect, words(cause, slower, link)?);
+    found.numbers = numbers(case);
+    found.advice = advice(cause, case);
+    Some(found)
+}
+
+/// What of the link is the limit, and by how much.
+fn words(cause: Cause, slower: &Evidence, link: &NetworkEvidence) -> Option<String> {
     let figures = link.figures?;
     let share = units::percent(cause.share(slower).min(1.0));
-    let words = match cause {
+    Some(match cause {
         Cause::Rate => format!(
             "the rate is the limit: the link carries {:.1} Mbit/s for {share} of the time",
             figures.rate_bits_per_s / 1e6
@@ -128,9 +136,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             "lost frames are the limit: waiting until what was in {} is sent again is {share} of the time",
             units::plural_u64(link.lost_frames as u64, "lost frame", "lost frames")
         ),
-    };
-    let mut found = finding(MechanismName::LinkBound, &link.link, effect, words);
-    found.numbers = vec![
+    })
+}
+
+fn numbers(case: &Case<'_>) -> Vec<Number> {
+    vec![
         case.number("bytes over the link", "KiB per operation", |e| {
             e.over_networks(NetworkEvidence::busiest_bytes) / 1024.0
         }),
@@ -142,8 +152,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         case.number("time until lost frames were sent again", "% of the time", |e| {
             Cause::Loss.share(e) * 100.0
         }),
-    ];
-    found.advice = match cause {
+    ]
+}
+
+fn advice(cause: Cause, case: &Case<'_>) -> Option<String> {
+    match cause {
         Cause::Loss => case.advice(&[
             Proposal::less("a link that loses less (loss=)", is_link, "loss"),
             Proposal::general(
@@ -165,6 +178,5 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             Proposal::more("fewer calls for attributes (actimeo=)", is_network_mount, "actimeo"),
             Proposal::more("fewer calls for attributes of files (acregmax=)", has_time_of_files, "acregmax"),
         ]),
-    };
-    Some(found)
+    }
 }

@@ -102,21 +102,8 @@ pub(super) fn condense(
     let results =
         for_each(built.time, &recorded.recorders, |recorder| one(built, recorder, &layouts, directory));
     for (recorder, result) in recorded.recorders.iter().zip(results) {
-        match (recorder.subject, result?) {
-            (Subject::Point(layer), (Numbers::Block(metrics), files)) => {
-                condensed.points.insert(layer, *metrics);
-                condensed.requests.points.extend(files.into_iter().next().map(|file| (layer, file)));
-            }
-            (Subject::VirtualDisk(layer), (Numbers::Hypervisor(metrics), files)) => {
-                condensed.virtual_disks.insert(layer, *metrics);
-                let mut files = files.into_iter();
-                condensed.requests.virtual_disks.extend(files.next().map(|f| (layer, (f, files.next()))));
-            }
-            (Subject::Calls(layer, end), (Numbers::Calls(of_end), _)) => {
-                calls.insert((layer, end), of_end);
-            }
-            _ => {}
-        }
+        let (numbers, files) = result?;
+        condensed.add(recorder.subject, numbers, files, &mut calls);
     }
     let places = match directory {
         Some(directory) => file_places(built, &layouts, directory, &mut condensed.remarks),
@@ -140,6 +127,33 @@ pub(super) fn condense(
         condensed.remarks.push(format!("the application's own record of its operations: {e}"));
     }
     Ok(condensed)
+}
+
+impl Condensed {
+    /// Adds the numbers of one recording, and the files of its requests.
+    fn add(
+        &mut self,
+        subject: Subject,
+        numbers: Numbers,
+        files: Vec<PathBuf>,
+        calls: &mut BTreeMap<(LayerIndex, CallEnd), RecordedCalls>,
+    ) {
+        let mut files = files.into_iter();
+        match (subject, numbers) {
+            (Subject::Point(layer), Numbers::Block(metrics)) => {
+                self.points.insert(layer, *metrics);
+                self.requests.points.extend(files.next().map(|file| (layer, file)));
+            }
+            (Subject::VirtualDisk(layer), Numbers::Hypervisor(metrics)) => {
+                self.virtual_disks.insert(layer, *metrics);
+                self.requests.virtual_disks.extend(files.next().map(|file| (layer, (file, files.next()))));
+            }
+            (Subject::Calls(layer, end), Numbers::Calls(of_end)) => {
+                calls.insert((layer, end), of_end);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The numbers of one recording.
@@ -228,13 +242,11 @@ fn one(
             Numbers::Calls(RecordedCalls::fetch(recorder, (layer, end), directory)?)
         }
     };
-    let mut fetched = Vec::new();
-    if let Some(directory) = directory {
-        for (there, name) in files {
-            fetched.push(fetch(&recorder.machine, there, &directory.join(name), MOST_REQUEST_BYTES)?);
-        }
-    }
-    Ok((numbers, fetched))
+    let Some(directory) = directory else { return Ok((numbers, Vec::new())) };
+    let fetched = files
+        .iter()
+        .map(|(there, name)| fetch(&recorder.machine, there, &directory.join(name), MOST_REQUEST_BYTES));
+    Ok((numbers, fetched.collect::<Result<_, _>>()?))
 }
 
 /// Turns the application's record of its operations into requests.
