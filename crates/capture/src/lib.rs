@@ -18,7 +18,6 @@ mod tracefs;
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -32,7 +31,7 @@ use device::BlockDevice;
 pub use file_handles::{FileHandles, file_handles};
 pub use files::{COUNTERS, TRACEFS_TEXT};
 pub use instance::remove_stale_instances;
-pub use qemu_events::{HypervisorOptions, record_hypervisor};
+pub use qemu_events::{HypervisorOptions, ImageFormat, record_hypervisor};
 pub use remove::remove_recording;
 
 /// Name of the file that appears in the output directory when events are being recorded.
@@ -139,9 +138,7 @@ fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
 
 /// A file of a recording, which nothing gives way to: [`output::make`] has seen to it that there is nothing.
 fn new_file(path: &Path) -> Result<File, TraceError> {
-    // With O_EXCL a link is not followed (open(2)).
-    let made = File::options().write(true).create_new(true).mode(0o644).open(path);
-    made.map_err(TraceError::io("make", path))
+    nestor_ownership::new_file(path, 0o644).map_err(TraceError::io("make", path))
 }
 
 /// KiB of the kernel's buffer of each CPU, which is at least `least_kib`: all together enough for bursts, and little of a small
@@ -150,11 +147,6 @@ fn buffer_kib_of_cpu(memory_bytes: u64, cpus: u64, least_kib: u64) -> u64 {
     const MOST_KIB: u64 = 32 << 10;
     const LEAST_KIB: u64 = 2 << 10;
     ((memory_bytes / 128 / 1024).clamp(LEAST_KIB, MOST_KIB) / cpus.max(1)).max(least_kib)
-}
-
-fn memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    info.totalram as u64 * u64::from(info.mem_unit.max(1))
 }
 
 fn cpus() -> u64 {

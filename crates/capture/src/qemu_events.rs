@@ -22,7 +22,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nestor_machine::TraceSwitch;
+use nestor_machine::{Refusal, TraceSwitch};
 use nestor_stop::StopHandle;
 
 use super::files::QEMU_LOG;
@@ -42,9 +42,26 @@ const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
 const CARRYING_EVENTS: [&str; 4] =
     ["thread_pool_submit", "thread_pool_complete", "luring_co_submit", "luring_process_completion"];
 
-/// The events of a qcow2 image's tables. `qcow2_cache_get` itself, which comes with every request, is not among them.
-const QCOW2_EVENTS: [&str; 4] =
-    ["qcow2_cache_get_read", "qcow2_cache_entry_flush", "qcow2_cluster_alloc_phys", "qcow2_l2_allocate"];
+/// By image format, the events of its tables. `qcow2_cache_get` itself, which comes with every request, is not among them.
+const TABLE_EVENTS: [(&str, &[&str]); 1] = [(
+    "qcow2",
+    &["qcow2_cache_get_read", "qcow2_cache_entry_flush", "qcow2_cluster_alloc_phys", "qcow2_l2_allocate"],
+)];
+
+/// An image format as QEMU records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFormat {
+    name: String,
+    /// What it does with its tables; none where QEMU does not tell.
+    table_events: &'static [&'static str],
+}
+
+impl From<String> for ImageFormat {
+    fn from(name: String) -> Self {
+        let known = TABLE_EVENTS.iter().find(|(format, _)| *format == name);
+        Self { name, table_events: known.map_or(&[], |(_, events)| events) }
+    }
+}
 
 /// The event that names the virtio device that a driver took over last.
 const DEVICE_EVENT: &str = "virtio_set_status";
@@ -60,7 +77,7 @@ pub struct HypervisorOptions {
     /// How the guest speaks to the disk.
     pub interface: Interface,
     /// The image's format; `None` for a raw image or a block device.
-    pub format: Option<String>,
+    pub format: Option<ImageFormat>,
     /// Where QEMU logged its events until now and is to log them again afterwards. If it has logged
     /// `virtio_set_status`, the last device in it is the disk; otherwise the busiest one is taken.
     pub event_log: Option<PathBuf>,
@@ -88,6 +105,7 @@ pub fn record_hypervisor(
         ))
     })?;
     let started = start(&mut switch, options)
+        .map_err(|refusal| refusal.message)
         .and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
     let (events, started) = match started {
         Ok(started) => started,
@@ -98,7 +116,7 @@ pub fn record_hypervisor(
         }
     };
     stop.wait();
-    end(&mut switch, options, &events).map_err(cannot)?;
+    end(&mut switch, options, &events).map_err(|refusal| cannot(refusal.message))?;
     let stopped = Moment::now();
     let _ = fs::remove_file(output.join(READY_FILE));
     let summary = RecordSummary {
@@ -114,7 +132,7 @@ pub fn record_hypervisor(
         stopped_monotonic_ns: stopped.monotonic_ns,
         hypervisor: Some(HypervisorSource {
             interface: options.interface,
-            format: options.format.clone(),
+            format: options.format.as_ref().map(|format| format.name.clone()),
             device_address,
             stopped_realtime_ns: stopped.realtime_ns,
         }),
@@ -128,15 +146,13 @@ fn events(options: &HypervisorOptions) -> Vec<&'static str> {
     if let Some(format) = &options.format {
         events.extend(FILE_EVENTS);
         events.extend(CARRYING_EVENTS);
-        if format == "qcow2" {
-            events.extend(QCOW2_EVENTS);
-        }
+        events.extend(format.table_events);
     }
     events
 }
 
 /// Lets QEMU log into the output directory and switches the events on; those that are on.
-fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
+fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, Refusal> {
     switch.log_to(&options.output.join(QEMU_LOG))?;
     let mut events = events(options);
     let mut failed = None;
@@ -144,14 +160,15 @@ fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'
         Ok(()) => true,
         Err(_) if CARRYING_EVENTS.contains(event) => false,
         Err(e) => {
-            failed.get_or_insert(format!("{e}; QEMU 7.2 has this event, another version may not"));
+            let message = format!("{}; QEMU 7.2 has this event, another version may not", e.message);
+            failed.get_or_insert(Refusal { message, ..e });
             false
         }
     });
     failed.map_or(Ok(events), Err)
 }
 
-fn end(switch: &mut TraceSwitch, options: &HypervisorOptions, events: &[&str]) -> Result<(), String> {
+fn end(switch: &mut TraceSwitch, options: &HypervisorOptions, events: &[&str]) -> Result<(), Refusal> {
     let switched_off = events.iter().try_for_each(|event| switch.set_event(event, false));
     let log = options.event_log.as_deref().unwrap_or(Path::new("/dev/null"));
     switch.log_to(log).and(switched_off)
@@ -197,7 +214,9 @@ mod tests {
             event_log: None,
         };
         assert_eq!(events(&options).len(), 3);
-        options.format = Some("qcow2".into());
+        options.format = Some("vmdk".to_owned().into());
+        assert_eq!(events(&options).len(), 9);
+        options.format = Some("qcow2".to_owned().into());
         assert!(events(&options).contains(&"bdrv_co_pwritev_part"));
         assert!(events(&options).contains(&"qcow2_cache_get_read"));
     }

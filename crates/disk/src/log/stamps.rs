@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use nestor_log::read_up_to;
 use serde::{Deserialize, Serialize};
 
 use super::fault::LogFault;
@@ -189,18 +190,13 @@ impl<R: Read> Iterator for StampReader<R> {
             return None;
         }
         let mut bytes = [0; STAMP_RECORD_BYTES];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.source.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.ended = true;
-                    return Some(Err(DiskError::io("read the file of stamps", &self.path)(error)));
-                }
+        let filled = match read_up_to(&mut self.source, &mut bytes) {
+            Ok(filled) => filled,
+            Err(error) => {
+                self.ended = true;
+                return Some(Err(DiskError::io("read the file of stamps", &self.path)(error)));
             }
-        }
+        };
         let at = self.offset;
         self.offset += filled as u64;
         let wrong = |reason| DiskError::Log { path: self.path.clone(), offset: at, reason };

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
+use nestor_stop::lock;
 
 use super::ledger::{Resource, process_start_ticks};
 use super::linked::Linked;
 use super::requests::Obeyed;
-use super::{Agent, Booted, lock};
+use super::{Agent, Booted};
 use crate::apart::ApartMachine;
 use crate::connection::NoAnswer;
 use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};
@@ -125,6 +126,10 @@ impl Agent {
         lock(&self.machines).get(&place).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
             Refusal::new(Cause::MachineLost, format!("the machine `{place}` is not running here (any more)"))
         })
+    }
+
+    pub(super) fn take_instructions(&self, place: MachinePlace) -> Obeyed {
+        Ok(Answer::Instructions(self.machine(place)?.take_instructions()))
     }
 
     /// Does something with a disk of a machine, and names both if that fails.

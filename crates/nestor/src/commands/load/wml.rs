@@ -12,9 +12,9 @@ use nestor_flowops::{
     Ended, FlowFailure, FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets,
     make_places, mean_bytes, relocate, run_script, scale, scale_files,
 };
+use nestor_kernel::memory;
 use nestor_text::complaint::{ERROR, WARNING};
 use nestor_wml::Script;
-use procfs::{Current as _, Meminfo};
 use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
@@ -231,9 +231,8 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
     })
 }
 
-/// This machine's memory.
-pub fn memory_bytes() -> Result<u64> {
-    Ok(Meminfo::current().context("cannot read the size of the memory")?.mem_total)
+fn memory_bytes() -> Result<u64> {
+    memory::total_bytes().context("cannot read the size of the memory")
 }
 
 /// A data set that the page cache can hold says nothing about the storage.
@@ -318,7 +317,7 @@ impl Listener for Terminal {
 
     fn progress(&self, what: &str, share: f64) {
         let now = (share.clamp(0.0, 1.0) * 1000.0) as u64;
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = nestor_stop::lock(&self.last);
         if last.0 != what {
             self.progress.about(what, None);
             last.0 = what.to_owned();
