@@ -120,7 +120,7 @@ fn build(
 
 /// The cache mode of a stack's topmost virtual machine; `None` without one.
 pub fn cache_mode(stack: &WrittenStack) -> Option<CacheMode> {
-    Some(stack.value()?.anatomy().virtual_machine?.hypervisor()?.block.cache)
+    Some(stack.value()?.anatomy().virtual_machine?.hypervisor()?.disk.cache())
 }
 
 #[cfg(test)]

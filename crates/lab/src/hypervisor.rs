@@ -70,7 +70,7 @@ impl Lab {
             other => Below::Disk(Box::new(attachment(stack, layer, spec, &other)?), other),
         };
         let on = stack.machine_across(index).ok_or_else(starts_none)?;
-        let at_start = options.device.attach == Attach::AtStart;
+        let at_start = options.disk.attach() == Attach::AtStart;
         let disk_at_start = below.disk().filter(|_| at_start);
         let place = self.boot_guest(progressing, index, (spec, &options), (on, relation), disk_at_start)?;
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
@@ -90,7 +90,7 @@ impl Lab {
             machine: parent,
             guest: place,
             hypervisor: spec.kind,
-            model: options.device.name,
+            model: options.disk.model(),
             image,
         });
         tune(progressing, on, layer, &device)?;
@@ -140,14 +140,14 @@ impl Lab {
     ) -> Result<String, MachineError> {
         let guest = progressing.machine(on);
         let mark = disk.mark();
-        if options.device.attach == Attach::AtStart {
+        if options.disk.attach() == Attach::AtStart {
             progressing.note_undo(on, UndoStep::Stop);
-            self.load_modules(&guest, options.device.kernel_modules);
+            self.load_modules(&guest, options.disk.kernel_modules());
         } else {
             self.plug_in(progressing, (parent, on), place, options, &disk)?;
         }
         let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
-        if options.device.guest_sets_write_cache && !options.block.cache.write_cache() {
+        if options.disk.guest_is_to_write_through() {
             let switch = WriteCacheSwitch::of(guest, &device);
             if switch.set(true).is_ok() {
                 progressing.write_caches.push(switch);
@@ -184,6 +184,8 @@ impl Lab {
             cpus: options.cpus,
             hypervisor: spec.kind,
             accelerator,
+            under_xen: None,
+            xen_guest: options.disk.xen_guest(),
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
             root: RootDisk::Opened { path: files.root },
@@ -244,8 +246,8 @@ impl Lab {
             progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk.clone())));
             Ok::<_, MachineError>(())
         };
-        let modules = options.device.kernel_modules;
-        if options.device.attach == Attach::BeforeDriver {
+        let modules = options.disk.kernel_modules();
+        if options.disk.attach() == Attach::BeforeDriver {
             for module in modules.iter().rev() {
                 // Loaded for an earlier stack; `sd_mod` may be in use and stay.
                 let _ = guest.run(Command::new(["modprobe", "--remove", "--quiet", module]));
@@ -257,7 +259,7 @@ impl Lab {
         }
         self.load_modules(guest, modules);
         attach()?;
-        if options.device.attach == Attach::RunningThenScan {
+        if options.disk.attach() == Attach::RunningThenScan {
             scan_until_found(guest, &disk.mark())?;
         }
         Ok(())

@@ -286,7 +286,7 @@ impl Lab {
                 continue;
             };
             // Neither it nor what is inside it can be booted now.
-            if options.device.attach == Attach::AtStart || self.machines.get(parent).is_none() {
+            if options.disk.attach() == Attach::AtStart || self.machines.get(parent).is_none() {
                 continue;
             }
             let files = self.files_in(parent)?;
@@ -303,7 +303,7 @@ impl Lab {
         root: RootMachine,
         memory_bytes: u64,
     ) -> Result<String, BuildError> {
-        let image = self.ground_files()?;
+        let image = self.files_for(stack)?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
@@ -323,8 +323,8 @@ impl Lab {
         for (_, segment) in inside() {
             let layer = segment.crossing.map(|at| stack.layer(at));
             if let Some((layer, options)) = layer.and_then(|layer| Some((layer, layer.hypervisor()?))) {
-                let at_start = options.device.attach == Attach::AtStart;
-                digest.update(format!("{} {} {at_start};", layer.name(), options.cpus));
+                let at_start = options.disk.attach() == Attach::AtStart;
+                digest.update(format!("{} {} {at_start} {:?};", layer.name(), options.cpus, options.disk.xen_guest()));
             }
         }
         Ok(hex::encode(&digest.finalize()[..12]))

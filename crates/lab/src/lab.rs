@@ -11,7 +11,9 @@ use nestor_machine::{
     hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
-use nestor_stack::{Accelerator, Depth, MachineIndex, MachineLabel, Machines, Place, Relation, Stack};
+use nestor_stack::{
+    Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
+};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
@@ -36,6 +38,8 @@ pub struct LabFiles {
     pub modules_cpio: String,
     /// The root, a file or a block device.
     pub root: String,
+    /// The hypervisor that boots before the kernel, of an image that has one.
+    pub hypervisor: Option<String>,
     /// Hash of the image's recipe.
     pub hash: String,
     /// SHA-256 of the list of its files with their hashes: one recipe makes another image when Debian has other packages.
@@ -48,6 +52,8 @@ pub struct LabOptions {
     pub place: Place,
     /// The lab image on this machine; not needed over ssh, where the image is made there.
     pub image: Option<LabFiles>,
+    /// The lab images on this machine that have more in them.
+    pub packs: BTreeMap<LabPack, LabFiles>,
     /// Where probes are remembered.
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
@@ -64,6 +70,7 @@ pub struct LabOptions {
 pub struct Lab {
     pub(crate) place: Place,
     pub(crate) image: Option<LabFiles>,
+    packs: BTreeMap<LabPack, LabFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.
@@ -135,6 +142,7 @@ impl Lab {
         Ok(Self {
             place: options.place,
             image: options.image,
+            packs: options.packs,
             overwrite: options.overwrite,
             progress: options.progress,
             machines: Machines::default(),
@@ -223,6 +231,14 @@ impl Lab {
         Ok(files)
     }
 
+    /// The lab image that a stack's machine with the medium boots.
+    pub(crate) fn files_for(&mut self, stack: &Stack) -> Result<LabFiles, BuildError> {
+        match stack.lab_pack() {
+            None => self.ground_files(),
+            Some(pack) => Ok(self.packs.get(&pack).cloned().ok_or(LabProblem::NoPack { pack })?),
+        }
+    }
+
     /// The outermost host: the emulated one, booted when first needed and again when a stack needs more memory, or
     /// the ground itself.
     pub(crate) fn host(&mut self, stack: &Stack) -> Result<&Standing, BuildError> {
@@ -245,11 +261,16 @@ impl Lab {
     fn emulate_host(&mut self, stack: &Stack) -> Result<(), BuildError> {
         // In virtual time a cell is independent of all others and of their order.
         let is_virtual = self.place.is_in_virtual_time();
-        let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
+        let under_xen = stack.is_under_xen();
+        let for_others = if is_virtual || under_xen { 0 } else { self.host_memory_bytes };
         let stated = memory::stated_host_memory(stack);
         let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
-        let fits = |bytes: u64| if stated.is_some() { bytes == needed } else { bytes >= needed };
-        if self.emulated_host().is_some_and(|(_, booted)| !fits(booted.spec.memory_bytes)) {
+        let needs_exactly = stated.is_some() || under_xen;
+        let fits = |spec: &MachineSpec| {
+            let bytes = memory::of_host(spec);
+            spec.under_xen.is_some() == under_xen && if needs_exactly { bytes == needed } else { bytes >= needed }
+        };
+        if self.emulated_host().is_some_and(|(_, booted)| !fits(&booted.spec)) {
             self.stop_host();
         }
         match self.emulated_host() {
@@ -308,11 +329,12 @@ impl Lab {
         accelerator: Accelerator,
     ) -> Result<Standing, BuildError> {
         let facts = machine.facts()?;
-        let root = machine.find_disk(&DiskMark::of_root(), 1000)?;
+        let root = machine.find_disk(&DiskMark::Root, 1000)?;
         let files = LabFiles {
             kernel: "/boot/vmlinuz".into(),
             modules_cpio: "/boot/modules.cpio".into(),
             root,
+            hypervisor: None,
             hash: String::new(),
             contents: String::new(),
         };
@@ -404,6 +426,7 @@ fn parse_lab_files(text: &str) -> Option<LabFiles> {
         kernel: field("kernel")?,
         modules_cpio: field("modules_cpio")?,
         root: field("root_squashfs")?,
+        hypervisor: field("hypervisor"),
         hash: field("hash")?,
         contents: field("contents")?,
     })

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nestor_machine::MachineError;
-use nestor_stack::{MachineLabel, Place};
+use nestor_stack::{LabPack, MachineLabel, Place};
 
 use crate::link_problem::LinkProblem;
 
@@ -49,6 +49,12 @@ pub enum LabProblem {
     /// What another machine's Nestor said of the lab image it made.
     #[error("`nestor lab build --json` gave an unexpected answer")]
     UnknownImage,
+    /// The lab image does not have what a stack needs.
+    #[error("this stack needs the {} pack of the lab image, which does not exist yet\n  make it once: nestor lab pack {}", pack.name(), pack.name())]
+    NoPack {
+        /// Which.
+        pack: LabPack,
+    },
     /// The memory of a machine that is not made for the stack.
     #[error(
         "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \

@@ -1,9 +1,30 @@
 //! How much memory each machine of a stack gets.
 
+use nestor_machine::{MachineSpec, UnderXen};
 use nestor_stack::{Layer, MachineIndex, Stack};
 
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
+
+/// What Xen itself takes: its heap, and what it knows of each page.
+const XEN_BYTES: u64 = 192 << 20;
+
+/// The Xen below the host of a stack, if there is one; `host_bytes` is what the host has together with its guests.
+pub fn under_xen(stack: &Stack, host_bytes: u64, hypervisor: String) -> Option<UnderXen> {
+    let guests = stack.machines().inside(MachineIndex::OUTERMOST).map(|guest| guest_needs(stack, guest)).sum();
+    let privileged_memory_bytes = host_bytes.saturating_sub(guests);
+    stack.is_under_xen().then_some(UnderXen { hypervisor, privileged_memory_bytes })
+}
+
+/// What a machine must have so that a host has so much together with its guests.
+pub fn with_xen(host_bytes: u64, xen: Option<&UnderXen>) -> u64 {
+    host_bytes + if xen.is_some() { XEN_BYTES } else { 0 }
+}
+
+/// What a booted host has together with its guests.
+pub fn of_host(spec: &MachineSpec) -> u64 {
+    spec.memory_bytes - if spec.under_xen.is_some() { XEN_BYTES } else { 0 }
+}
 
 /// Memory of a guest of a stack, or of a machine beside another, in bytes ([`Stack::memory_of`]).
 pub fn guest_needs(stack: &Stack, guest: MachineIndex) -> u64 {

@@ -45,7 +45,7 @@ impl Lab {
         kept_state: Option<String>,
     ) -> Result<(), BuildError> {
         self.check_memory(stack, root, memory_bytes)?;
-        let files = self.ground_files()?;
+        let files = self.files_for(stack)?;
         let identity = machine_identity(&self.ground_facts, &files.hash);
         if self.place.is_in_virtual_time() {
             let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());
@@ -54,7 +54,7 @@ impl Lab {
         }
         let remembered = self.memory.recall(&identity);
         let size = (memory_bytes, self.root_cpus(stack, root));
-        let spec = self.root_spec(root, size, kept_state, files, remembered);
+        let spec = self.root_spec(stack, root, size, kept_state, files, remembered);
         let label = stack.machines()[root.index].label;
         if spec.kept_state.is_none() {
             (self.progress)(&format!("booting the emulated {label}"));
@@ -95,6 +95,7 @@ impl Lab {
     /// `remembered`: what executes instructions here, if that was found in real time.
     fn root_spec(
         &self,
+        stack: &Stack,
         root: RootMachine,
         (memory_bytes, cpus): (u64, u32),
         kept_state: Option<String>,
@@ -104,12 +105,15 @@ impl Lab {
         let is_virtual = self.place.is_in_virtual_time();
         // A kept machine serves every seed, so no seed may influence it.
         let seed = if kept_state.is_some() { self.seed.processor(root.index) } else { SEED_OF_KEPT };
+        let xen = files.hypervisor.and_then(|hypervisor| memory::under_xen(stack, memory_bytes, hypervisor));
         MachineSpec {
             place: root.place(),
-            memory_bytes,
+            memory_bytes: memory::with_xen(memory_bytes, xen.as_ref()),
             cpus,
             hypervisor: LAB_HYPERVISOR,
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
+            under_xen: xen,
+            xen_guest: None,
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
             root: match self.roots.get(&root.index) {

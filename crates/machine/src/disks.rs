@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::{Cause, Refusal};
+use crate::xen;
 
 /// How a machine distinguishes a disk from its others. A hypervisor whose disks have no serial numbers marks them otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,12 +16,19 @@ use crate::refusal::{Cause, Refusal};
 pub enum DiskMark {
     /// Its serial number.
     Serial(String),
+    /// The name that the kernel gives it, where the hypervisor says that.
+    Name(String),
+    /// The disk that holds the lab image's root, in every lab machine.
+    Root,
 }
 
 impl DiskMark {
-    /// That of the disk that holds the lab image's root, in every lab machine.
-    pub fn of_root() -> Self {
-        Self::Serial(ROOT_SERIAL.to_owned())
+    fn is_of(&self, disk: &Path) -> bool {
+        match self {
+            Self::Serial(serial) => has_serial(disk, serial),
+            Self::Name(name) => disk.file_name().is_some_and(|own| own == name.as_str()),
+            Self::Root => has_serial(disk, ROOT_SERIAL) || Self::Name(xen::ROOT_DISK.to_owned()).is_of(disk),
+        }
     }
 }
 
@@ -28,6 +36,8 @@ impl fmt::Display for DiskMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Serial(serial) => write!(f, "the serial number {serial}"),
+            Self::Name(name) => write!(f, "the name {name}"),
+            Self::Root => f.write_str("the lab image"),
         }
     }
 }
@@ -64,9 +74,7 @@ pub fn find(mark: &DiskMark, limit: Duration) -> Result<String, Refusal> {
 
 fn look_for(block: &Path, mark: &DiskMark) -> Option<String> {
     let entries = fs::read_dir(block).ok()?;
-    let found = entries.flatten().find(|entry| match mark {
-        DiskMark::Serial(serial) => has_serial(&entry.path(), serial),
-    });
+    let found = entries.flatten().find(|entry| mark.is_of(&entry.path()));
     found.map(|entry| format!("/dev/{}", entry.file_name().to_string_lossy()))
 }
 

@@ -19,11 +19,13 @@ use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::virtual_time::TimeKeeper;
+use crate::xen::{self, Xen, XenDisk};
 
 /// The hypervisor of a kind.
 pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
     match kind {
         HypervisorKind::Qemu => &Qemu,
+        HypervisorKind::Xen => &Xen,
     }
 }
 
@@ -38,6 +40,8 @@ pub(crate) fn hypervisors() -> impl Iterator<Item = &'static dyn Hypervisor> {
 pub enum OwnDisk {
     /// QEMU's.
     Qemu(DiskObjects),
+    /// Xen's.
+    Xen(XenDisk),
 }
 
 impl OwnDisk {
@@ -45,6 +49,7 @@ impl OwnDisk {
     pub(crate) fn mark(&self, serial: &str) -> DiskMark {
         match self {
             Self::Qemu(_) => DiskMark::Serial(serial.to_owned()),
+            Self::Xen(_) => DiskMark::Name(xen::DATA_DISK.to_owned()),
         }
     }
 }
@@ -111,8 +116,8 @@ pub trait Hypervisor: Sync {
     fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment>;
 
     /// The arguments with which `nestor trace hypervisor record` records the disk of a machine that an agent with that work
-    /// directory booted.
-    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Vec<String>;
+    /// directory booted; `None` if this hypervisor has no trace of its own.
+    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Option<Vec<String>>;
 }
 
 /// A machine that a hypervisor runs.

@@ -19,6 +19,7 @@ use crate::agent::Agent;
 use crate::disks::{self, DiskMark};
 use crate::hypervisor::{Hypervisor, hypervisors};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
+use crate::xen;
 
 /// How long the kernel may take to see the disk with the root.
 const ROOT_LIMIT: Duration = Duration::from_secs(20);
@@ -95,9 +96,10 @@ fn start() -> Result<(), String> {
     if command_line.split_whitespace().any(|word| word == "nestor.probe") {
         return say_hello();
     }
-    enter_root(&disks::find(&DiskMark::of_root(), ROOT_LIMIT).map_err(|e| e.message)?)?;
+    enter_root(&disks::find(&DiskMark::Root, ROOT_LIMIT).map_err(|e| e.message)?)?;
     prepare_root();
     let port = open_agent_port()?;
+    xen::make_raw(&port).map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
     let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
     for problem in agent.serve(reader, port) {
@@ -135,7 +137,8 @@ fn load_modules() -> Result<(), String> {
         let path = PathBuf::from("/modules").join(name);
         let file = fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         match rustix::system::finit_module(&file, c"", 0) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            // A driver of devices that only other machines have.
+            Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(e) => return Err(format!("the kernel module {} could not be loaded: {e}", path.display())),
         }
     }

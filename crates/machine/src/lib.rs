@@ -27,6 +27,7 @@ mod ssh;
 mod ticks;
 pub mod transport;
 mod virtual_time;
+mod xen;
 
 pub use disks::{DiskMark, ROOT_SERIAL};
 pub use error::{FailedProgram, MachineError};
@@ -42,7 +43,7 @@ pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{
     DiskAttachment, DiskBackend, HardwareTrial, InterfaceAttachment, InterfaceBackend, MachineSpec,
-    MachineTime, RootDisk,
+    MachineTime, RootDisk, UnderXen,
 };
 pub use ticks::TickReading;
 pub use transport::Ground;

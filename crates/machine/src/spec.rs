@@ -1,5 +1,6 @@
 //! What a machine to boot and a disk to plug in are: plain data, sent to the agent that does it.
 
+use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stack::{Accelerator, HypervisorKind};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,10 @@ pub struct MachineSpec {
     pub hypervisor: HypervisorKind,
     /// What executes its instructions; `None`: hardware virtualisation if that works within the trial's time limit.
     pub accelerator: Option<Accelerator>,
+    /// The Xen whose privileged domain it is, if it is one.
+    pub under_xen: Option<UnderXen>,
+    /// How Xen runs it, if that is what runs it.
+    pub xen_guest: Option<XenGuest>,
     /// Kernel of the lab image.
     pub kernel: String,
     /// The lab image's initramfs without the agent, which is added at boot.
@@ -71,6 +76,15 @@ pub struct MachineSpec {
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
+}
+
+/// A Xen that boots before a machine's kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderXen {
+    /// Its file, unpacked.
+    pub hypervisor: String,
+    /// What the privileged domain has of the machine's memory, in bytes.
+    pub privileged_memory_bytes: u64,
 }
 
 /// Where the data of a machine's root disk is.

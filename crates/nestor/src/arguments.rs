@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use nestor_results::TraceMode;
-use nestor_stack::{Place, PlaceWish};
+use nestor_stack::{LabPack, Place, PlaceWish};
 
 /// A place, and what results there say of it.
 #[derive(Clone, Debug)]
@@ -409,6 +410,15 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Make a lab image with more in it, for stacks that need that, unless it is there
+    Pack {
+        /// What it has besides
+        #[arg(value_parser = lab_pack())]
+        pack: LabPack,
+        /// Print JSON: the image's files
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a file that is split into many extents
     #[command(hide = true)]
     ScatteredImage {
@@ -423,4 +433,9 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+fn lab_pack() -> impl TypedValueParser<Value = LabPack> {
+    PossibleValuesParser::new(LabPack::ALL.map(LabPack::name))
+        .try_map(|name| LabPack::ALL.into_iter().find(|pack| pack.name() == name).ok_or("not a pack"))
 }

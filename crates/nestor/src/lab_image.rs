@@ -1,12 +1,14 @@
 //! The lab image of this machine.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use nestor_lab::LabFiles;
+use nestor_lab::{BuildError, LabFiles, LabProblem};
 use nestor_machine::lab_image::{self, EnsureOptions, LabImage, LabProgress, Recipe};
+use nestor_stack::{LabPack, Stack};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::paths;
@@ -14,14 +16,14 @@ use crate::progress::Progress;
 
 /// Hash of the current recipe and whether its image is there.
 pub fn state() -> (String, bool) {
-    (Recipe::built_in().hash(), lab_image::find(&paths::cache_directory()).is_some())
+    (Recipe::built_in().hash(), lab_image::find(&paths::cache_directory(), None).is_some())
 }
 
 /// The lab image, made first if it is not there.
 ///
 /// # Errors
 /// When it cannot be made: no network, no room, missing programs.
-pub fn ensure() -> Result<LabImage> {
+pub fn ensure(pack: Option<LabPack>) -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
     let recorded = |directory: &Path| {
         errln!(
@@ -30,7 +32,7 @@ pub fn ensure() -> Result<LabImage> {
             directory.display()
         );
     };
-    if let Some(image) = lab_image::find_verified(&cache_directory, &recorded)? {
+    if let Some(image) = lab_image::find_verified(&cache_directory, pack, &recorded)? {
         return Ok(image);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -45,7 +47,7 @@ pub fn ensure() -> Result<LabImage> {
         // A percentage: the fraction is between 0 and 1.
         bar.position((news.fraction * 100.0) as u64);
     };
-    let options = EnsureOptions { cache_directory, progress: &progress, interrupted: &interrupted };
+    let options = EnsureOptions { pack, cache_directory, progress: &progress, interrupted: &interrupted };
     let image = lab_image::ensure(&options);
     bar.finish();
     Ok(image?)
@@ -56,12 +58,45 @@ pub fn ensure() -> Result<LabImage> {
 /// # Errors
 /// It cannot be made, or is not to be trusted.
 pub fn files() -> Result<LabFiles> {
-    let image = ensure()?;
+    files_of(&ensure(None)?)
+}
+
+/// The images with more in them that have been made.
+///
+/// # Errors
+/// One is not to be trusted.
+pub fn packs() -> Result<BTreeMap<LabPack, LabFiles>> {
+    let mut packs = BTreeMap::new();
+    for pack in LabPack::ALL {
+        let image = lab_image::find_verified(&paths::cache_directory(), Some(pack), &|_| {})?;
+        packs.extend(image.as_ref().map(files_of).transpose()?.map(|files| (pack, files)));
+    }
+    Ok(packs)
+}
+
+/// The images with more in them that stacks need. Refuses, before anything is started, stacks that need one that has not been made.
+///
+/// # Errors
+/// One that is needed does not exist, or is not to be trusted.
+pub fn packs_of(stacks: &[Stack]) -> Result<BTreeMap<LabPack, LabFiles>> {
+    let needed: BTreeSet<LabPack> = stacks.iter().filter_map(Stack::lab_pack).collect();
+    if needed.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let packs = packs()?;
+    match needed.into_iter().find(|pack| !packs.contains_key(pack)) {
+        Some(pack) => Err(BuildError::from(LabProblem::NoPack { pack }).into()),
+        None => Ok(packs),
+    }
+}
+
+fn files_of(image: &LabImage) -> Result<LabFiles> {
     let text = |path: &Path| path.display().to_string();
     Ok(LabFiles {
         kernel: text(&image.kernel),
         modules_cpio: text(&image.modules_cpio),
         root: text(&image.root_squashfs),
+        hypervisor: image.hypervisor.as_deref().map(text),
         hash: image.manifest.hash.clone(),
         contents: image.contents()?,
     })

@@ -204,6 +204,7 @@ fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result
     let mut labs = [Lab::open(LabOptions {
         place: Place::Emulated(time),
         image: Some(lab_image::files()?),
+        packs: lab_image::packs()?,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: 1,

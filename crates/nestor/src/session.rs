@@ -61,11 +61,13 @@ pub fn run_until_interrupted(
     let SettledPlace { place, remark } = arguments.place()?.clone();
     check_settled(study, &place)?;
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
+    let packs = lab_image::packs_of(&stacks)?;
     let progress = Progress::new(study.stacks.len() as u64);
     let open = || {
         Lab::open(LabOptions {
             place: place.clone(),
             image: image.clone(),
+            packs: packs.clone(),
             cache_directory: paths::cache_directory(),
             overwrite: arguments.overwrite.clone(),
             seed: study.seed,

@@ -151,6 +151,7 @@ fn laboratory_here(lab: &LabArguments, seed: u64) -> Result<Laboratory> {
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),
+        packs: lab_image::packs()?,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed,

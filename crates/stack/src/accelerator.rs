@@ -17,10 +17,12 @@ pub enum Accelerator {
     Kvm,
     /// `tcg`: QEMU's emulation.
     Tcg,
+    /// `xen`: the processors of the machine that Xen runs on, shared out by Xen.
+    Xen,
 }
 
 impl Accelerator {
-    const ALL: [Self; 3] = [Self::Hardware, Self::Kvm, Self::Tcg];
+    const ALL: [Self; 4] = [Self::Hardware, Self::Kvm, Self::Tcg, Self::Xen];
 
     /// As results, stacks and QEMU have it.
     pub const fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Accelerator {
             Self::Hardware => "hardware",
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
+            Self::Xen => "xen",
         }
     }
 
@@ -35,7 +38,7 @@ impl Accelerator {
     pub const fn is_emulation(self) -> bool {
         match self {
             Self::Tcg => true,
-            Self::Hardware | Self::Kvm => false,
+            Self::Hardware | Self::Kvm | Self::Xen => false,
         }
     }
 
@@ -43,7 +46,7 @@ impl Accelerator {
     pub const fn is_hardware_assisted(self) -> bool {
         match self {
             Self::Kvm => true,
-            Self::Hardware | Self::Tcg => false,
+            Self::Hardware | Self::Tcg | Self::Xen => false,
         }
     }
 }

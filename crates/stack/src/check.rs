@@ -6,6 +6,7 @@ use crate::layers::hypervisors::check_without_disk;
 use crate::layers::network::check_served;
 use crate::memory::{check_available, check_room_for_guests};
 use crate::offer::offered;
+use crate::under_xen::check_xen;
 use crate::{
     Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind,
 };
@@ -19,6 +20,7 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
             .and_then(|()| check_disk(&layers[index..]))
             .map_err(|conflict| refused(layer, conflict))?;
     }
+    check_xen(layers).map_err(|(layer, conflict)| refused(layer, conflict))?;
     check_available(layers).map_err(|(link, conflict)| refused(link, conflict))?;
     check_room_for_guests(layers).map_err(|(layer, conflict)| refused(layer, conflict))?;
     check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))

@@ -23,7 +23,9 @@ impl LayerDefinition {
     pub const fn crossing(&self) -> Crossing {
         match self {
             Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Partition => Crossing::None,
-            Self::NetworkFileSystem | Self::NetworkDisk | Self::Medium(_) => Crossing::None,
+            Self::NetworkFileSystem | Self::NetworkDisk | Self::PrivilegedDomain | Self::Medium(_) => {
+                Crossing::None
+            }
             Self::Hypervisor(_) => Crossing::Inside,
             Self::Link => Crossing::Beside,
         }

@@ -67,7 +67,8 @@ impl Layer {
     /// of a network file system, or the loop driver; `None` for layers whose requests go on as they are.
     pub fn cache_mode_below(&self) -> Option<CacheMode> {
         match self.spec.definition {
-            LayerDefinition::Hypervisor(_) | LayerDefinition::NetworkDisk => Some(self.host_block()?.cache),
+            LayerDefinition::Hypervisor(_) => Some(self.hypervisor()?.disk.cache()),
+            LayerDefinition::NetworkDisk => Some(self.host_block()?.cache),
             LayerDefinition::NetworkFileSystem => Some(CacheMode::Writeback),
             LayerDefinition::Loop if self.is_on("direct-io") => Some(CacheMode::None),
             LayerDefinition::Loop => Some(CacheMode::Writeback),

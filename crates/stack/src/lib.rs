@@ -41,6 +41,7 @@ mod expand;
 mod graph;
 mod help;
 mod joints;
+mod lab_pack;
 mod layer;
 mod layer_kind;
 pub mod layers;
@@ -56,6 +57,7 @@ mod quantities;
 mod role;
 mod spec;
 mod stack;
+mod under_xen;
 
 pub use accelerator::Accelerator;
 pub use anatomy::Anatomy;
@@ -65,6 +67,7 @@ pub use error::{StackError, StackErrorKind};
 pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
+pub use lab_pack::LabPack;
 pub use layer::{BlockTuning, Layer};
 pub use layers::network::{
     BelievedAttributes, Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default,

@@ -84,7 +84,7 @@ impl LayerDefinition {
             Self::NetworkDisk => {
                 const { &[on(Offer::RemoteBlock, Offer::Block), on(Offer::RemoteImage, Offer::Block)] }
             }
-            Self::Partition => const { &[on(Offer::Block, Offer::Block)] },
+            Self::Partition | Self::PrivilegedDomain => const { &[on(Offer::Block, Offer::Block)] },
             Self::Medium(_) => const { &[LayerRule { needs: None, offers: Offer::Block }] },
         }
     }

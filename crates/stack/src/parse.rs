@@ -224,6 +224,7 @@ fn all_names() -> String {
             LayerDefinition::NetworkFileSystem => "network file systems",
             LayerDefinition::NetworkDisk => "network disks",
             LayerDefinition::Partition => "partitions",
+            LayerDefinition::PrivilegedDomain => "privileged domains",
             LayerDefinition::Medium(_) => "media",
         };
         match kinds.iter_mut().find(|(k, _)| *k == kind) {

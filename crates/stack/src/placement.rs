@@ -41,7 +41,9 @@ impl Stack {
     ///
     /// If a layer or an option cannot be there, on whatever machines.
     pub fn require_place(&self, place: &Place) -> Result<(), StackError> {
-        let misplaced = misplaced_link(self, place).or_else(|| misplaced_medium(self, place));
+        let misplaced = misplaced_link(self, place)
+            .or_else(|| misplaced_medium(self, place))
+            .or_else(|| misplaced_xen(self, place));
         let Some(Misplaced { at, option, message, help }) = misplaced else { return Ok(()) };
         Err(match option {
             Some(option) => StackError::at_option(self, at, option, message, help),
@@ -72,6 +74,16 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
         )),
         (None, _) => None,
     }
+}
+
+/// Xen runs below the machine with the medium, which must then be made for the stack.
+fn misplaced_xen(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    if place.is_emulated() {
+        return None;
+    }
+    let at = stack.lowest_under_xen()?;
+    let message = format!("Nestor runs Xen only in its emulated host, but this is `--on {place}`");
+    Some(Misplaced::layer(at, message, "use `--on emulated`"))
 }
 
 /// Two machines at most have one virtual time, each with one processor.

@@ -29,6 +29,8 @@ pub enum LayerRole {
     NetworkDisk,
     /// `partition`.
     Partition,
+    /// `privileged domain`.
+    PrivilegedDomain,
     /// The medium: `disk`.
     Disk,
     /// Words of another version, which nothing decides on.
@@ -48,6 +50,7 @@ impl LayerRole {
             Self::NetworkFileSystem => NETWORK_FILE_SYSTEM.to_owned(),
             Self::NetworkDisk => NETWORK_DISK.to_owned(),
             Self::Partition => PARTITION.to_owned(),
+            Self::PrivilegedDomain => PRIVILEGED_DOMAIN.to_owned(),
             Self::Disk => DISK.to_owned(),
             Self::Other(words) => words.clone(),
         }
@@ -74,6 +77,7 @@ const LINK: &str = "link";
 const NETWORK_FILE_SYSTEM: &str = "network fs";
 const NETWORK_DISK: &str = "network disk";
 const PARTITION: &str = "partition";
+const PRIVILEGED_DOMAIN: &str = "privileged domain";
 const DISK: &str = "disk";
 
 impl fmt::Display for LayerRole {
@@ -88,6 +92,7 @@ impl fmt::Display for LayerRole {
             Self::NetworkFileSystem => f.write_str("network fs"),
             Self::NetworkDisk => f.write_str("network disk"),
             Self::Partition => f.write_str("partition"),
+            Self::PrivilegedDomain => f.write_str("privileged domain"),
             Self::Disk => f.write_str("disk"),
             Self::Other(words) => f.write_str(words),
         }
@@ -105,6 +110,7 @@ impl From<&str> for LayerRole {
             NETWORK_FILE_SYSTEM => Self::NetworkFileSystem,
             NETWORK_DISK => Self::NetworkDisk,
             PARTITION => Self::Partition,
+            PRIVILEGED_DOMAIN => Self::PrivilegedDomain,
             DISK => Self::Disk,
             _ => match (words.strip_suffix(IMAGE), in_machine()) {
                 (Some(format), _) => Self::Image(format.to_owned()),

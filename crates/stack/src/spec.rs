@@ -127,6 +127,8 @@ pub enum LayerDefinition {
     NetworkDisk,
     /// Makes a block device of a part of one.
     Partition,
+    /// The machine that has the block device is the privileged domain of a Xen; the device is the same.
+    PrivilegedDomain,
     /// The bottom of every stack.
     Medium(MediumKind),
 }
@@ -143,6 +145,7 @@ impl LayerDefinition {
             Self::NetworkFileSystem => "network file system",
             Self::NetworkDisk => "network disk",
             Self::Partition => "partition",
+            Self::PrivilegedDomain => "privileged domain",
             Self::Medium(_) => "medium",
         }
     }
@@ -239,11 +242,13 @@ pub struct ImageFormatSpec {
 pub enum HypervisorKind {
     /// QEMU.
     Qemu,
+    /// Xen, told by its tool `xl` in the privileged domain.
+    Xen,
 }
 
 impl HypervisorKind {
     /// All that there are.
-    pub const ALL: [Self; 1] = [Self::Qemu];
+    pub const ALL: [Self; 2] = [Self::Qemu, Self::Xen];
 }
 
 /// How a virtual machine is run.

@@ -136,6 +136,7 @@ impl Stack {
             LayerDefinition::NetworkFileSystem => LayerRole::NetworkFileSystem,
             LayerDefinition::NetworkDisk => LayerRole::NetworkDisk,
             LayerDefinition::Partition => LayerRole::Partition,
+            LayerDefinition::PrivilegedDomain => LayerRole::PrivilegedDomain,
             LayerDefinition::Medium(_) => LayerRole::Disk,
         }
     }

@@ -149,7 +149,7 @@ impl<'a> Parts<'a> {
         Some(Self {
             stack,
             over,
-            cache: disk.and_then(Layer::hypervisor).map(|options| options.block.cache),
+            cache: disk.and_then(Layer::hypervisor).map(|options| options.disk.cache()),
             at_client: file_systems(client),
             at_server: file_systems(server),
             server: server.get(1..).unwrap_or_default(),
@@ -290,7 +290,7 @@ fn recovery(layer: &Layer) -> Option<Recovery> {
 fn is_kept_around(layer: &Layer) -> bool {
     layer
         .hypervisor()
-        .map(|options| options.block.cache)
+        .map(|options| options.disk.cache())
         .is_some_and(|mode| mode.write_cache() && !mode.direct())
 }
 

@@ -12,7 +12,7 @@ use super::{Parts, PasteError};
 /// When libvirt has no words for it.
 pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
     let parts = Parts::of(stack)?;
-    let device = parts.machine.device;
+    let device = parts.disk.device;
     let Some(disk) = device.libvirt else {
         let what = format!(
             "libvirt has no disk bus for the emulated controller {} in most versions in use",
@@ -47,14 +47,14 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
 }
 
 fn driver(parts: &Parts<'_>, format: &str, disk: &LibvirtDisk) -> Vec<String> {
-    let block = &parts.machine.block;
+    let block = &parts.disk.block;
     let mut attributes = format!(
         "name='qemu' type='{format}' cache='{}' io='{}' discard='{}'",
         block.cache.name(),
         block.aio.name(),
         block.discard.name()
     );
-    if parts.machine.iothread && disk.controller.is_none() {
+    if parts.disk.iothread && disk.controller.is_none() {
         attributes.push_str(" iothread='1'");
     }
     let l2_cache = parts.image.and_then(|image| image.layer.size("l2-cache"));
@@ -73,12 +73,12 @@ fn driver(parts: &Parts<'_>, format: &str, disk: &LibvirtDisk) -> Vec<String> {
 fn comments(parts: &Parts<'_>, disk: &LibvirtDisk) -> Vec<String> {
     let mut comments = vec![format!("{}, below <devices> of the domain", comment(&parts.stack.to_string()))];
     comments.extend(parts.placeholders().iter().map(|text| comment(text)));
-    if parts.machine.iothread {
+    if parts.disk.iothread {
         comments.push("also below <domain>: <iothreads>1</iothreads>".to_owned());
     }
     if let Some(model) = disk.controller {
         let controller = format!("<controller type='scsi' index='0' model='{model}'");
-        let rest = if parts.machine.iothread { "><driver iothread='1'/></controller>" } else { "/>" };
+        let rest = if parts.disk.iothread { "><driver iothread='1'/></controller>" } else { "/>" };
         comments.push(format!("also below <devices>: {controller}{rest}"));
     }
     let tuning = parts.machine.tuning;

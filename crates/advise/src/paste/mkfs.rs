@@ -43,10 +43,10 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
     lines.extend(tuned);
     if let Some(guest) = parts.guest {
         lines.push("# in the guest".to_owned());
-        let disk = format!("/dev/{}", parts.machine.device.second_disk);
+        let disk = format!("/dev/{}", parts.disk.device.second_disk);
         lines.push(format!("# {disk} is a placeholder for the guest's disk; mkfs destroys its contents"));
         lines.extend(file_system(guest, &disk, GUEST_DIRECTORY));
-        lines.extend(tuning(&parts.machine.tuning, parts.machine.device.second_disk));
+        lines.extend(tuning(&parts.machine.tuning, parts.disk.device.second_disk));
     }
     Ok(lines.join("\n") + "\n")
 }

@@ -9,7 +9,7 @@ mod qemu;
 
 use std::fmt;
 
-use nestor_stack::layers::hypervisors::HypervisorOptions;
+use nestor_stack::layers::hypervisors::{GuestDisk, HypervisorOptions, QemuDisk};
 use nestor_stack::{ImageFormatSpec, Layer, MediumKind, Stack};
 
 pub use libvirt::libvirt_xml;
@@ -49,6 +49,8 @@ struct Parts<'a> {
     guest: Option<&'a Layer>,
     /// The virtual machine.
     machine: HypervisorOptions<'a>,
+    /// Its disk.
+    disk: QemuDisk,
     /// `None` if the disk is the medium itself.
     image: Option<Image<'a>>,
     medium: &'a Layer,
@@ -81,6 +83,9 @@ impl<'a> Parts<'a> {
         else {
             return refuse("it has no virtual machine");
         };
+        let GuestDisk::Qemu(disk) = machine.disk else {
+            return refuse("its virtual machine is not QEMU's");
+        };
         let guest = match &layers[..at] {
             [] => None,
             [guest] if guest.file_system().is_some() => Some(guest),
@@ -94,7 +99,7 @@ impl<'a> Parts<'a> {
             },
             _ => return refuse(MORE_BELOW),
         };
-        Ok(Self { stack, guest, machine, image, medium: stack.medium() })
+        Ok(Self { stack, guest, machine, disk, image, medium: stack.medium() })
     }
 
     /// Path of the image, or of the device that is the disk.

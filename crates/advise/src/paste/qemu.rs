@@ -31,9 +31,9 @@ pub struct QemuCommand {
 /// When the stack is not of one virtual machine.
 pub fn qemu_command(stack: &Stack) -> Result<QemuCommand, PasteError> {
     let parts = Parts::of(stack)?;
-    let machine = &parts.machine;
+    let (machine, disk) = (&parts.machine, &parts.disk);
     // Disks that are attached at the start only are those of chip sets, and q35 has room for them on its root bus.
-    let board = if machine.device.attach == Attach::AtStart { "q35" } else { "pc" };
+    let board = if disk.device.attach == Attach::AtStart { "q35" } else { "pc" };
     let mut arguments: Vec<String> =
         ["qemu-system-x86_64", "-machine", board, "-accel", machine.accelerator.name()]
             .map(str::to_owned)
@@ -41,7 +41,7 @@ pub fn qemu_command(stack: &Stack) -> Result<QemuCommand, PasteError> {
     let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     push("-m", format!("{}M", machine.memory.get() >> 20));
     push("-smp", machine.cpus.to_string());
-    if machine.iothread {
+    if disk.iothread {
         push("-object", format!("iothread,id={IOTHREAD}"));
     }
     let path = parts.disk_path();
@@ -49,20 +49,20 @@ pub fn qemu_command(stack: &Stack) -> Result<QemuCommand, PasteError> {
         Some(_) => (HostTarget::File(&path), FILE_NODE),
         None => (HostTarget::BlockDevice(&path), DISK_NODE),
     };
-    push("-blockdev", key_values(&machine.block.file_node(file_node, target)));
+    push("-blockdev", key_values(&disk.block.file_node(file_node, target)));
     if let Some(Image { layer, format, .. }) = parts.image {
-        push("-blockdev", key_values(&(format.blockdev)(layer, DISK_NODE, FILE_NODE, &machine.block)));
+        push("-blockdev", key_values(&(format.blockdev)(layer, DISK_NODE, FILE_NODE, &disk.block)));
     }
-    let iothread = machine.iothread.then_some(IOTHREAD);
-    if let Some(controller) = machine.device.controller {
+    let iothread = disk.iothread.then_some(IOTHREAD);
+    if let Some(controller) = disk.device.controller {
         push("-device", key_values(&controller(&Controller { id: CONTROLLER, pci_bus: None, iothread })));
     }
-    let own_iothread = iothread.filter(|_| machine.device.controller.is_none());
-    let disk = (machine.device.disk)(&Disk {
+    let own_iothread = iothread.filter(|_| disk.device.controller.is_none());
+    let disk = (disk.device.disk)(&Disk {
         id: "disk0",
         node: DISK_NODE,
         serial: "vm-disk",
-        write_cache: machine.block.cache.write_cache(),
+        write_cache: disk.block.cache.write_cache(),
         controller: CONTROLLER,
         slot: 0,
         pci_bus: None,

@@ -32,7 +32,7 @@ fn narrow(e: &Evidence) -> Option<&Edge> {
 }
 
 fn has_narrow_device(stack: &Stack) -> bool {
-    has(stack, |layer| layer.hypervisor().is_some_and(|options| options.device.queue == QueueDepth::Narrow))
+    has(stack, |layer| layer.hypervisor().is_some_and(|options| options.disk.queue() == QueueDepth::Narrow))
 }
 
 fn depth(e: &Evidence) -> f64 {

@@ -38,7 +38,7 @@ fn acts_in(stack: &Stack) -> bool {
 
 /// Whether writes of a guest do not stay in the page cache of the machine around it.
 fn passes_writes_on(layer: &Layer) -> bool {
-    layer.hypervisor().is_some_and(|o| o.block.cache.direct() || !o.block.cache.write_cache())
+    layer.hypervisor().map(|o| o.disk.cache()).is_some_and(|cache| cache.direct() || !cache.write_cache())
 }
 
 fn durable(e: &Evidence) -> f64 {

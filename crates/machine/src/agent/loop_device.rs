@@ -101,7 +101,7 @@ impl Status {
 ///
 /// # Errors
 /// The system has no random numbers.
-pub(super) fn new_mark() -> io::Result<String> {
+pub(crate) fn new_mark() -> io::Result<String> {
     Ok(format!("nestor-{}", random_digits()?))
 }
 
@@ -109,7 +109,7 @@ pub(super) fn new_mark() -> io::Result<String> {
 ///
 /// # Errors
 /// The file or a free device cannot be opened, or the kernel refuses.
-pub(super) fn attach(file: &Path, direct_io: bool, mark: &str) -> io::Result<String> {
+pub(crate) fn attach(file: &Path, direct_io: bool, mark: &str) -> io::Result<String> {
     let at = |path: &str, e: io::Error| io::Error::new(e.kind(), format!("{path}: {e}"));
     let flags = if direct_io { OFlags::DIRECT } else { OFlags::empty() };
     let mut how = OpenOptions::new();
@@ -194,7 +194,7 @@ fn attached() -> impl Iterator<Item = (String, String)> {
 ///
 /// # Errors
 /// It cannot be detached, or one that is made of a file of this name cannot be looked at.
-pub(super) fn detach(mark: &str, file: &str) -> Result<(), NotUndone> {
+pub(crate) fn detach(mark: &str, file: &str) -> Result<(), NotUndone> {
     for (path, backing) in attached() {
         // While it is open here, it cannot be detached and made of another file.
         let found = File::open(&path).and_then(|device| {

@@ -3,7 +3,7 @@
 pub mod ledger;
 mod leftovers;
 mod linked;
-mod loop_device;
+pub(crate) mod loop_device;
 mod machines;
 mod media;
 mod nfs_server;

@@ -30,6 +30,8 @@ pub const KERNEL: &str = "vmlinuz";
 pub const MODULES_CPIO: &str = "modules.cpio";
 /// The root.
 pub const ROOT_SQUASHFS: &str = "root.squashfs";
+/// The hypervisor that boots before the kernel; not every image has one.
+pub const HYPERVISOR: &str = "hypervisor";
 /// What the image is made of.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -101,6 +103,7 @@ impl Cache {
             kernel: directory.join(KERNEL),
             modules_cpio: directory.join(MODULES_CPIO),
             root_squashfs: directory.join(ROOT_SQUASHFS),
+            hypervisor: Some(directory.join(HYPERVISOR)).filter(|file| file.is_file()),
             directory,
             manifest,
         };
@@ -166,7 +169,7 @@ impl Cache {
     /// Puts a finished image in place, of a damaged one that may be there already.
     pub fn finish(&self, partial: PartialImage, hash: &str) -> Result<LabImage, LabImageError> {
         verify::record(&partial.image())?;
-        for name in verify::FILES {
+        for name in verify::files(&partial.image()) {
             let path = partial.image().join(name);
             // A machine that loses its power right after the rename must not find an empty image.
             File::open(&path)

@@ -8,6 +8,7 @@
 //!   that becomes the machine's first process is appended by [`initramfs`];
 //! - `root.squashfs`, the root, for a read-only disk; it holds the other two in `/boot` and the manifest as
 //!   `/etc/nestor-lab.json`, so that a host can boot guests from its own root;
+//! - `hypervisor`, the hypervisor that boots before the kernel, in images that have one ([`LabPack`]);
 //! - `manifest.json`, what is in it;
 //! - `SHA256SUMS`, the hashes of the other files, which are compared before the image is booted.
 
@@ -31,6 +32,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use nestor_stack::LabPack;
 use serde::{Deserialize, Serialize};
 
 use cache::Cache;
@@ -61,6 +63,8 @@ pub struct LabImage {
     pub modules_cpio: PathBuf,
     /// The root.
     pub root_squashfs: PathBuf,
+    /// The hypervisor that boots before the kernel, of an image that has one.
+    pub hypervisor: Option<PathBuf>,
     /// What is in it.
     pub manifest: LabManifest,
 }
@@ -92,6 +96,8 @@ pub struct LabManifest {
 
 /// How to come to a lab image.
 pub struct EnsureOptions<'a> {
+    /// What it has besides what every image has.
+    pub pack: Option<LabPack>,
     /// Where images and packages are kept.
     pub cache_directory: PathBuf,
     /// Receives the progress of a build; never called if the image exists.
@@ -100,9 +106,9 @@ pub struct EnsureOptions<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// The image of the recipe this program was compiled with, if it has been built already.
-pub fn find(cache_directory: &Path) -> Option<LabImage> {
-    Cache::new(cache_directory).find(&Recipe::built_in().short_hash())
+/// The image of the recipe this program was compiled with, with a pack or without, if it has been built already.
+pub fn find(cache_directory: &Path, pack: Option<LabPack>) -> Option<LabImage> {
+    Cache::new(cache_directory).find(&Recipe::of(pack).short_hash())
 }
 
 /// The same, checked: it is this user's or root's, no other user may write to it, and its files have the hashes that were
@@ -112,9 +118,10 @@ pub fn find(cache_directory: &Path) -> Option<LabImage> {
 /// [`LabImageError::NotTrusted`], [`LabImageError::Changed`].
 pub fn find_verified(
     cache_directory: &Path,
+    pack: Option<LabPack>,
     recorded: &dyn Fn(&Path),
 ) -> Result<Option<LabImage>, LabImageError> {
-    Cache::new(&absolute(cache_directory)?).find_verified(&Recipe::built_in().short_hash(), recorded)
+    Cache::new(&absolute(cache_directory)?).find_verified(&Recipe::of(pack).short_hash(), recorded)
 }
 
 fn absolute(cache_directory: &Path) -> Result<PathBuf, LabImageError> {
@@ -130,7 +137,7 @@ fn absolute(cache_directory: &Path) -> Result<PathBuf, LabImageError> {
 /// # Errors
 /// See [`LabImageError`]; nothing but fetched packages is left behind.
 pub fn ensure(options: &EnsureOptions) -> Result<LabImage, LabImageError> {
-    ensure_recipe(&Recipe::built_in(), &Environment::of_this_process(), options)
+    ensure_recipe(&Recipe::of(options.pack), &Environment::of_this_process(), options)
 }
 
 fn ensure_recipe(

@@ -5,9 +5,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
+
 use super::LabManifest;
 use super::build::Build;
-use super::cache::{KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
+use super::cache::{HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
 use super::error::LabImageError;
 use super::initramfs::write_modules_cpio;
 use super::modules::{ModuleTree, declared_needs};
@@ -37,6 +39,9 @@ pub fn pack(build: &Build, root_tar: &Path) -> Result<(), LabImageError> {
     let kernel = image.join(KERNEL);
     let installed = extracted.join(format!("boot/vmlinuz-{release}"));
     fs::rename(&installed, &kernel).map_err(LabImageError::file("cannot take", &installed))?;
+    if let Some(compressed) = &build.recipe.hypervisor {
+        unpack_hypervisor(&extracted.join(compressed), &image.join(HYPERVISOR))?;
+    }
     write_manifest(build, &extracted.join(DPKG_STATUS), &release)?;
 
     tell(0.3, "the image's own parts");
@@ -59,6 +64,15 @@ fn extract(build: &Build, root_tar: &Path) -> Result<PathBuf, LabImageError> {
         failure.during("taking the kernel out of the new root", build.partial.directory())
     })?;
     Ok(directory)
+}
+
+/// QEMU boots it only as it is when it is unpacked.
+fn unpack_hypervisor(compressed: &Path, to: &Path) -> Result<(), LabImageError> {
+    let packed = File::open(compressed).map_err(LabImageError::file("cannot read", compressed))?;
+    let mut file = File::create(to).map_err(LabImageError::file("cannot write", to))?;
+    std::io::copy(&mut GzDecoder::new(packed), &mut file)
+        .map_err(LabImageError::file("cannot unpack", compressed))?;
+    Ok(())
 }
 
 fn kernel_release(modules: &Path) -> Result<String, LabImageError> {

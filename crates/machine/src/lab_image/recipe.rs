@@ -1,5 +1,6 @@
 //! What the lab image is made of, and the hash it is cached by.
 
+use nestor_stack::LabPack;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -8,6 +9,13 @@ const BUILD_VERSION: u32 = 1;
 
 /// The text that `lab/recipe.toml` had when this program was compiled.
 const RECIPE: &str = include_str!("../../../../lab/recipe.toml");
+
+/// The texts that the files in `lab/packs` had when this program was compiled.
+const fn pack_text(pack: LabPack) -> &'static str {
+    match pack {
+        LabPack::Xen => include_str!("../../../../lab/packs/xen.toml"),
+    }
+}
 
 /// Digits of the hash that name an image's directory.
 const SHORT_HASH_DIGITS: usize = 16;
@@ -37,12 +45,36 @@ pub struct Recipe {
     pub boot_modules: Vec<String>,
     /// Modules an image must have with all they depend on.
     pub required_modules: Vec<String>,
+    /// A hypervisor that boots before the kernel: its compressed file, relative to the root. The image has it uncompressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+}
+
+/// What a pack adds to a recipe.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Addition {
+    packages: Vec<String>,
+    required_modules: Vec<String>,
+    hypervisor: Option<String>,
 }
 
 impl Recipe {
     /// The recipe this program was compiled with.
     pub fn built_in() -> Recipe {
         toml::from_str(RECIPE).expect("lab/recipe.toml is checked by a test")
+    }
+
+    /// That recipe, with what a pack adds to it.
+    pub fn of(pack: Option<LabPack>) -> Recipe {
+        let mut recipe = Self::built_in();
+        if let Some(pack) = pack {
+            let added: Addition = toml::from_str(pack_text(pack)).expect("lab/packs is checked by a test");
+            recipe.packages.extend(added.packages);
+            recipe.required_modules.extend(added.required_modules);
+            recipe.hypervisor = added.hypervisor;
+        }
+        recipe
     }
 
     /// SHA-256 over everything that decides what is in the image, as 64 hexadecimal digits.
@@ -104,6 +136,14 @@ mod tests {
         assert!(recipe.packages.iter().all(|name| !name.contains([',', ' ', '/'])));
         assert_eq!(recipe.hash().len(), 64);
         assert!(recipe.hash().starts_with(&recipe.short_hash()));
+    }
+
+    #[test]
+    fn packs_make_images_of_their_own() {
+        let hashes: std::collections::BTreeSet<String> =
+            std::iter::once(None).chain(LabPack::ALL.map(Some)).map(|pack| Recipe::of(pack).hash()).collect();
+        assert_eq!(hashes.len(), 1 + LabPack::ALL.len());
+        assert!(Recipe::of(Some(LabPack::Xen)).hypervisor.is_some());
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Bench {
 
     fn ensure(&self) -> Result<LabImage, LabImageError> {
         let options = EnsureOptions {
+            pack: None,
             cache_directory: self.cache(),
             progress: &|news| self.news.borrow_mut().push(news),
             interrupted: &self.interrupted,
@@ -240,6 +241,7 @@ fn an_interruption_leaves_nothing() {
     let bench = Bench::new();
     bench.tool("mmdebstrap", "echo 'Unpacking fio (3.33-3) ...'; sleep 1000");
     let options = EnsureOptions {
+        pack: None,
         cache_directory: bench.cache(),
         progress: &|news| bench.interrupted.store(news.detail == "fio", Ordering::Relaxed),
         interrupted: &bench.interrupted,
@@ -257,6 +259,7 @@ fn the_real_tools_build_a_real_image() {
     let cache_directory = std::env::var_os("NESTOR_TEST_CACHE").map_or(own.path().to_owned(), PathBuf::from);
     let interrupted = AtomicBool::new(false);
     let options = EnsureOptions {
+        pack: None,
         cache_directory,
         progress: &|news| {
             let left = news.remaining.unwrap_or_default().as_secs();

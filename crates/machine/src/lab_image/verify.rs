@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cache::{KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
+use super::cache::{HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
 use super::error::LabImageError;
 use nestor_ownership::{self as ownership, Distrust};
 
@@ -30,8 +30,14 @@ const VERIFIED: &str = "verified.json";
 /// Everybody may read an image.
 const READABLE: u32 = 0o644;
 
+/// The files that every image has.
+const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
+
 /// The files of an image.
-pub const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
+pub fn files(directory: &Path) -> impl Iterator<Item = &'static str> + use<> {
+    let hypervisor = directory.join(HYPERVISOR).exists().then_some(HYPERVISOR);
+    FILES.into_iter().chain(hypervisor)
+}
 
 /// A file as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +81,7 @@ pub fn check_directories(directories: &[PathBuf]) -> Result<(), LabImageError> {
 /// Records the hashes of an image's files, and makes the files read-only for other users.
 pub fn record(directory: &Path) -> Result<(), LabImageError> {
     let mut text = String::new();
-    for name in FILES {
+    for name in files(directory) {
         let path = directory.join(name);
         let close = |path: &Path| {
             let mode = fs::metadata(path)?.mode() & 0o7777 & !0o022;
@@ -103,7 +109,7 @@ pub fn sha256_of_sums(directory: &Path) -> Result<String, LabImageError> {
 /// # Errors
 /// Another user can change the image, or its contents differ from those recorded.
 pub fn verify(directory: &Path) -> Result<bool, LabImageError> {
-    for name in FILES.map(Some).into_iter().chain([None, Some(SUMS), Some(VERIFIED)]) {
+    for name in files(directory).map(Some).chain([None, Some(SUMS), Some(VERIFIED)]) {
         check_entry(&name.map_or_else(|| directory.to_owned(), |name| directory.join(name)), name.is_none())?;
     }
     let sums = directory.join(SUMS);
@@ -118,7 +124,7 @@ pub fn verify(directory: &Path) -> Result<bool, LabImageError> {
     let known: BTreeMap<String, Seen> =
         fs::read(&memory).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let mut seen = BTreeMap::new();
-    for name in FILES {
+    for name in files(directory) {
         let path = directory.join(name);
         let hash = recorded.get(name).copied().unwrap_or_default();
         let metadata = fs::metadata(&path).map_err(LabImageError::file("cannot look at", &path))?;

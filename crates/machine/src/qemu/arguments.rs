@@ -11,7 +11,7 @@ use super::version::GuestPaging;
 use crate::disks::ROOT_SERIAL;
 use crate::hypervisor::OwnDisk;
 use crate::init::GUEST_MARK;
-use crate::spec::{DiskBackend, MachineSpec, MachineTime, RootDisk};
+use crate::spec::{DiskBackend, MachineSpec, MachineTime, RootDisk, UnderXen};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -127,10 +127,15 @@ pub fn command_line(
         spec.memory_bytes,
         spec.cpus,
         processor,
+        spec.under_xen.is_some(),
         spec.shared_memory,
         files,
     );
-    argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor, paging)));
+    let options = kernel_options(processor, paging);
+    argv.extend(match &spec.under_xen {
+        None => boot(&spec.kernel, &files.initramfs(), &options),
+        Some(xen) => boot_xen(xen, &spec.kernel, &files.initramfs(), &options),
+    });
     argv.extend(tracing(files));
     if spec.kept_state.is_some() {
         argv.extend(["-incoming", "defer"].map(str::to_owned));
@@ -151,6 +156,8 @@ pub fn command_line(
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
                 argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
+            // Only Xen's domains have such disks.
+            DiskBackend::Own(OwnDisk::Xen(_)) => {}
         }
     }
     argv
@@ -158,7 +165,7 @@ pub fn command_line(
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
 pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
-    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, Processor::of(accelerator), false, files);
+    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, Processor::of(accelerator), false, false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
 }
@@ -217,13 +224,17 @@ impl Processor {
         if accelerator == Accelerator::Kvm { Self::Kvm } else { Self::Emulated }
     }
 
-    fn arguments(self, cpus: u32) -> Vec<String> {
+    fn arguments(self, cpus: u32, under_xen: bool) -> Vec<String> {
         let accelerator = match self {
             Self::Kvm => "kvm",
             Self::Emulated => "tcg,thread=multi",
             Self::Counted { .. } => "tcg,thread=single",
         };
-        let model = if self == Self::Kvm { "host" } else { EMULATED_MODEL };
+        let model = match self {
+            Self::Kvm => "host",
+            Self::Emulated | Self::Counted { .. } if under_xen => EMULATED_MODEL_UNDER_XEN,
+            Self::Emulated | Self::Counted { .. } => EMULATED_MODEL,
+        };
         let cpus = if matches!(self, Self::Counted { .. }) { 1 } else { cpus.max(1) };
         let mut argv: Vec<String> =
             ["-accel", accelerator, "-cpu", model, "-smp", &cpus.to_string()].map(str::to_owned).into();
@@ -247,6 +258,10 @@ impl Processor {
 /// eight bytes an instruction, as fast as processors copy (Linux, `arch/x86/lib/copy_user_64.S`).
 const EMULATED_MODEL: &str = "max,erms=off";
 
+/// The same without what Xen 4.17 does not get along with as QEMU emulates it: with SMAP its privileged domain dies at once, with RDTSCP
+/// domains of type pvh do not start.
+const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,smap=off,rdtscp=off";
+
 /// The bus of the agent's port. It has as many ports as are needed: port 0 is a console's. QEMU's main loop asks for the
 /// notifications of every port, used or not, whenever anything happens: with the 31 of the default these are 64 descriptors, and
 /// a fifth of the instructions of a request to a disk was spent on them.
@@ -261,6 +276,7 @@ fn bare_machine(
     memory_bytes: u64,
     cpus: u32,
     processor: Processor,
+    under_xen: bool,
     shared_memory: bool,
     files: &MachineFiles,
 ) -> Vec<String> {
@@ -289,7 +305,7 @@ fn bare_machine(
     .map(str::to_owned)
     .into();
     argv.extend(agent_port(counted, files));
-    argv.extend(processor.arguments(cpus));
+    argv.extend(processor.arguments(cpus, under_xen));
     if !counted {
         // Elsewhere the processor's own generator follows the seed, and this would not.
         argv.extend(["-device".into(), "virtio-rng-pci".into()]);
@@ -343,6 +359,28 @@ fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
         "-append".into(),
         format!("{GUEST_MARK} {KERNEL_COMMAND_LINE}{extra}"),
     ]
+}
+
+/// Xen first, with the kernel of its privileged domain and its initramfs as modules (multiboot). In the text of a module, a comma is written
+/// twice (`mb_add_mod` and `get_opt_value` in QEMU's hw/i386/multiboot.c).
+fn boot_xen(xen: &UnderXen, kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
+    let word = |text: &str| text.replace(',', ",,");
+    let command_line = KERNEL_COMMAND_LINE.replace("console=ttyS0", "console=hvc0");
+    let kernel = word(&format!("{kernel} {GUEST_MARK} {command_line}{extra}"));
+    [
+        "-kernel".into(),
+        xen.hypervisor.clone(),
+        "-initrd".into(),
+        format!("{kernel},{}", word(&path(initramfs))),
+        "-append".into(),
+        xen_options(xen.privileged_memory_bytes),
+    ]
+}
+
+/// Command line of Xen. Its console is the machine's, to which the privileged domain's goes too.
+fn xen_options(privileged_memory_bytes: u64) -> String {
+    let mib = privileged_memory_bytes >> 20;
+    format!("console=com1 com1=115200,8n1 loglvl=error guest_loglvl=error dom0_mem={mib}M,max:{mib}M no-bootscrub noreboot")
 }
 
 fn root_disk(root: &str) -> Vec<String> {

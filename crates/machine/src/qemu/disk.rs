@@ -1,6 +1,7 @@
 //! The disk of a hypervisor layer as QEMU's arguments.
 
 use nestor_stack::Layer;
+use nestor_stack::layers::hypervisors::GuestDisk;
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Controller, Disk};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub struct DiskObjects {
 
 /// The disk of a layer, of that name.
 pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
-    let options = layer.hypervisor()?;
+    let GuestDisk::Qemu(options) = layer.hypervisor()?.disk else { return None };
     let file = format!("{name}-file");
     let (nodes, top) = match source {
         DiskSource::Device(device) => {

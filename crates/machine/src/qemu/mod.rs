@@ -77,7 +77,7 @@ impl Hypervisor for Qemu {
         disk::of_layer(layer, name, source)
     }
 
-    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Vec<String> {
-        trace::recorder_arguments(work_directory, machine)
+    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Option<Vec<String>> {
+        Some(trace::recorder_arguments(work_directory, machine))
     }
 }

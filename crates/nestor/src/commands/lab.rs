@@ -15,18 +15,20 @@ use crate::paths;
 /// When the image cannot be made, or is not there.
 pub fn run(command: &LabCommand) -> Result<()> {
     match command {
-        LabCommand::Build { json } => {
-            let image = crate::lab_image::ensure()?;
-            if *json { print_json(&describe(&image)?) } else { say(&image) }
-        }
+        LabCommand::Build { json } => tell(&crate::lab_image::ensure(None)?, *json),
+        LabCommand::Pack { pack, json } => tell(&crate::lab_image::ensure(Some(*pack))?, *json),
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_lab::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
-            let Some(image) = lab_image::find(&paths::cache_directory()) else {
+            let Some(image) = lab_image::find(&paths::cache_directory(), None) else {
                 bail!("the lab image does not exist yet; `nestor lab build` makes it");
             };
-            if *json { print_json(&describe(&image)?) } else { say(&image) }
+            tell(&image, *json)
         }
     }
+}
+
+fn tell(image: &LabImage, json: bool) -> Result<()> {
+    if json { print_json(&describe(image)?) } else { say(image) }
 }
 
 fn describe(image: &LabImage) -> Result<serde_json::Value> {
@@ -35,6 +37,7 @@ fn describe(image: &LabImage) -> Result<serde_json::Value> {
         "kernel": image.kernel,
         "modules_cpio": image.modules_cpio,
         "root_squashfs": image.root_squashfs,
+        "hypervisor": image.hypervisor,
         "hash": image.manifest.hash,
         "contents": image.contents()?,
         "kernel_release": image.manifest.kernel_release,

@@ -46,6 +46,8 @@ impl LabMachine {
             cpus: 2,
             hypervisor: LAB_HYPERVISOR,
             accelerator: Some(Accelerator::Tcg),
+            under_xen: None,
+            xen_guest: None,
             kernel: file("kernel"),
             modules_cpio: file("modules_cpio"),
             root: RootDisk::Opened { path: file("root_squashfs") },

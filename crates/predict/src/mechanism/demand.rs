@@ -163,7 +163,7 @@ impl Machine {
         let options = anatomy.virtual_machine.and_then(Layer::hypervisor);
         Self {
             is_virtual: anatomy.virtual_machine.is_some(),
-            writes_through: options.is_some_and(|options| !options.block.cache.write_cache()),
+            writes_through: options.is_some_and(|options| !options.disk.cache().write_cache()),
             is_on_medium: anatomy.image().is_none() && anatomy.host_file_system().is_none(),
         }
     }

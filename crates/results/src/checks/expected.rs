@@ -79,7 +79,7 @@ fn makes_smaller(layer: &Layer) -> bool {
 
 /// The virtual disks past whose page cache every write goes, and the block device below each.
 fn direct_disks(stack: &Stack) -> Vec<DirectDisk> {
-    let direct = |layer: &Layer| layer.hypervisor().is_some_and(|h| h.block.cache.direct());
+    let direct = |layer: &Layer| layer.hypervisor().is_some_and(|h| h.disk.cache().direct());
     let disk = |(hypervisor, _): (LayerIndex, &Layer)| {
         let host = match stack.below(hypervisor) {
             // The requests at the lower edge of a hypervisor on a block device are those of that device.

@@ -1,5 +1,6 @@
 //! Every layer there is, one file each, and the registry that lists them.
 
+mod dom0;
 pub mod file_systems;
 pub mod hypervisors;
 pub mod images;
@@ -34,6 +35,8 @@ static REGISTRY: &[&LayerSpec] = &[
     &partition::LAYER,
     &hypervisors::kvm::LAYER,
     &hypervisors::tcg::LAYER,
+    &hypervisors::xen::LAYER,
+    &dom0::LAYER,
     network::NFS,
     network::NBD,
     network::LINK,

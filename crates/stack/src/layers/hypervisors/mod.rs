@@ -5,8 +5,11 @@ pub mod devices;
 pub(super) mod kvm;
 mod options;
 pub(super) mod tcg;
+pub(super) mod xen;
 
 pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
-pub use options::HypervisorOptions;
+pub use options::{GuestDisk, HypervisorOptions, QemuDisk};
 pub(crate) use options::{check_without_disk, without_disk};
+pub(super) use xen::PACKAGES as XEN_PACKAGES;
+pub use xen::XenGuest;

@@ -3,16 +3,30 @@
 use super::super::options::{
     AVAILABLE, CPUS, HOST_MEMORY_OPTION, MEMORY, MERGES, READAHEAD, SCHED, check_available,
 };
-use super::HostBlockOptions;
 use super::block::{AIO, CACHE, DISCARD};
-use super::devices::{self, DeviceModelSpec};
+use super::devices::{self, Attach, DeviceModelSpec, QueueDepth};
+use super::{CacheMode, HostBlockOptions, XenGuest};
 use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
-    Accelerator, BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule,
+    Accelerator, BlockTuning, Bytes, Conflict, HypervisorKind, Layer, LayerDefinition, OptionKind,
+    OptionSpec, SizeRule,
 };
 
 /// Debian packages.
 pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
+
+/// Memory of the machine around a guest.
+pub(super) const HOST_MEMORY: OptionSpec = OptionSpec {
+    name: HOST_MEMORY_OPTION,
+    summary: "memory of the machine that runs this guest, of which the guest's is a part; only where that machine is made \
+              for the stack (unset: as much as it needs, and room for a page cache)",
+    kind: OptionKind::Size {
+        min: Bytes::mib(512),
+        max: Bytes::gib(1024),
+        rule: SizeRule::MultipleOf(1 << 20),
+    },
+    default: None,
+};
 
 /// The options of every hypervisor that is QEMU.
 pub(super) static OPTIONS: &[OptionSpec] = &[
@@ -33,34 +47,110 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     DISCARD,
     MEMORY,
     AVAILABLE,
-    OptionSpec {
-        name: HOST_MEMORY_OPTION,
-        summary: "memory of the machine that runs this guest, of which the guest's is a part; only where that machine is made \
-                  for the stack (unset: as much as it needs, and room for a page cache)",
-        kind: OptionKind::Size {
-            min: Bytes::mib(512),
-            max: Bytes::gib(1024),
-            rule: SizeRule::MultipleOf(1 << 20),
-        },
-        default: None,
-    },
+    HOST_MEMORY,
     CPUS,
     SCHED,
     READAHEAD,
     MERGES,
 ];
 
-/// The options of a hypervisor layer, typed.
+/// A disk on a controller that QEMU emulates.
 #[derive(Clone, Copy, Debug)]
-pub struct HypervisorOptions<'a> {
-    /// What executes the guest's instructions.
-    pub accelerator: Accelerator,
-    /// The disk controller the guest sees.
+pub struct QemuDisk {
+    /// The controller.
     pub device: &'static DeviceModelSpec,
     /// How the disk is opened in the machine around the guest.
     pub block: HostBlockOptions,
     /// Whether the disk is served by a thread of its own.
     pub iothread: bool,
+}
+
+/// How a guest has its disk.
+#[derive(Clone, Copy, Debug)]
+pub enum GuestDisk {
+    /// On a controller that QEMU emulates.
+    Qemu(QemuDisk),
+    /// By Xen's blkfront from the blkback of the privileged domain.
+    Xen(XenGuest),
+}
+
+impl GuestDisk {
+    fn of(layer: &Layer, kind: HypervisorKind) -> Option<Self> {
+        Some(match kind {
+            HypervisorKind::Qemu => Self::Qemu(QemuDisk {
+                device: devices::device_model(layer.option("disk")?)?,
+                block: layer.host_block()?,
+                iothread: layer.is_on("iothread"),
+            }),
+            HypervisorKind::Xen => Self::Xen(XenGuest::of(layer)?),
+        })
+    }
+
+    /// What results call the controller.
+    pub const fn model(&self) -> &'static str {
+        match self {
+            Self::Qemu(disk) => disk.device.name,
+            Self::Xen(_) => "xen-blkfront",
+        }
+    }
+
+    /// When it can be attached.
+    pub const fn attach(&self) -> Attach {
+        match self {
+            Self::Qemu(disk) => disk.device.attach,
+            Self::Xen(_) => Attach::Running,
+        }
+    }
+
+    /// Modules the guest's kernel needs, in the order in which to load them.
+    pub const fn kernel_modules(&self) -> &'static [&'static str] {
+        match self {
+            Self::Qemu(disk) => disk.device.kernel_modules,
+            Self::Xen(_) => &["xen-blkfront"],
+        }
+    }
+
+    /// How many requests it holds. blkfront's ring of one page has 32 (`BLK_RING_SIZE` in drivers/block/xen-blkfront.c).
+    pub const fn queue(&self) -> QueueDepth {
+        match self {
+            Self::Qemu(disk) => disk.device.queue,
+            Self::Xen(_) => QueueDepth::Narrow,
+        }
+    }
+
+    /// How the machine around the guest opens it. blkback hands requests on as they are, and the loop device that Nestor gives it bypasses
+    /// the page cache.
+    pub const fn cache(&self) -> CacheMode {
+        match self {
+            Self::Qemu(disk) => disk.block.cache,
+            Self::Xen(_) => CacheMode::None,
+        }
+    }
+
+    /// How Xen runs the guest, if Xen does.
+    pub const fn xen_guest(&self) -> Option<XenGuest> {
+        match self {
+            Self::Qemu(_) => None,
+            Self::Xen(guest) => Some(*guest),
+        }
+    }
+
+    /// Whether the guest has to be told that it is to write through, because it may choose.
+    pub const fn guest_is_to_write_through(&self) -> bool {
+        match self {
+            Self::Qemu(disk) => disk.device.guest_sets_write_cache && !disk.block.cache.write_cache(),
+            Self::Xen(_) => false,
+        }
+    }
+}
+
+/// The options of a hypervisor layer, typed.
+#[derive(Clone, Copy, Debug)]
+pub struct HypervisorOptions<'a> {
+    /// What executes the guest's instructions.
+    pub accelerator: Accelerator,
+    /// How the guest has its disk.
+    pub disk: GuestDisk,
     /// Memory of the guest.
     pub memory: Bytes,
     /// What programs and the page cache of the guest have of its memory; `None` for what its kernel leaves.
@@ -74,14 +164,12 @@ pub struct HypervisorOptions<'a> {
 }
 
 impl Layer {
-    /// The options of `kvm` and `tcg`; `None` for other layers.
+    /// The options of a hypervisor; `None` for other layers.
     pub fn hypervisor(&self) -> Option<HypervisorOptions<'_>> {
         let LayerDefinition::Hypervisor(spec) = self.definition() else { return None };
         Some(HypervisorOptions {
             accelerator: spec.accelerator,
-            device: devices::device_model(self.option("disk")?)?,
-            block: self.host_block()?,
-            iothread: self.is_on("iothread"),
+            disk: GuestDisk::of(self, spec.kind)?,
             memory: self.size("memory")?,
             available: self.size(AVAILABLE.name),
             host_memory: self.size(HOST_MEMORY_OPTION),
@@ -113,16 +201,28 @@ pub(crate) fn check_without_disk(layer: &Layer) -> Result<(), Conflict> {
 /// Refuses what QEMU refuses, or would silently not do.
 pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.hypervisor() else { return Ok(()) };
-    options.block.check(below)?;
-    if options.iothread && !options.device.iothread {
+    if let GuestDisk::Qemu(disk) = options.disk {
+        check_disk(&disk, below)?;
+    }
+    check_memory(&options)
+}
+
+fn check_disk(disk: &QemuDisk, below: Option<&Layer>) -> Result<(), Conflict> {
+    disk.block.check(below)?;
+    if disk.iothread && !disk.device.iothread {
         let with: Vec<&str> =
             devices::device_models().iter().filter(|d| d.iothread).map(|d| d.name).collect();
         return Err(Conflict {
             option: Some("iothread"),
-            message: format!("{} cannot be served by an iothread", options.device.name),
+            message: format!("{} cannot be served by an iothread", disk.device.name),
             help: format!("use disk={} with iothread, or omit iothread", with.join(" or disk=")),
         });
     }
+    Ok(())
+}
+
+/// Refuses memory of a guest and of the machine around it that do not fit together.
+pub(super) fn check_memory(options: &HypervisorOptions<'_>) -> Result<(), Conflict> {
     check_available("guest", options.memory, options.available)?;
     let least = Bytes(options.memory.get().saturating_add(LEAST_BESIDE_GUEST.get()));
     if options.host_memory.is_some_and(|host| host < least) {
@@ -155,10 +255,13 @@ mod tests {
             for name in names {
                 let stack = Stack::parse(&format!("kvm:{option}={name}/hdd")).unwrap();
                 let options = stack.layers()[0].hypervisor().expect("kvm is a hypervisor");
+                let GuestDisk::Qemu(QemuDisk { device, block, .. }) = options.disk else {
+                    panic!("kvm is QEMU")
+                };
                 match option {
-                    "disk" => assert_eq!(options.device.name, *name),
-                    "aio" => assert_eq!(options.block.aio.name(), *name),
-                    "discard" => assert_eq!(options.block.discard.name(), *name),
+                    "disk" => assert_eq!(device.name, *name),
+                    "aio" => assert_eq!(block.aio.name(), *name),
+                    "discard" => assert_eq!(block.discard.name(), *name),
                     _ => {}
                 }
             }

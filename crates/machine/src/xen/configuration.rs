@@ -1,0 +1,63 @@
+//! What `xl` is told of a domain: pure, from a [`MachineSpec`] (xl.cfg(5), xl-disk-configuration(5)).
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use nestor_stack::layers::hypervisors::XenGuest;
+
+use crate::init::GUEST_MARK;
+use crate::spec::{MachineSpec, RootDisk};
+
+/// The domain's first disk has the lab image's root.
+pub const ROOT_DISK: &str = "xvda";
+
+/// The disk of the hypervisor's layer.
+pub const DATA_DISK: &str = "xvdb";
+
+/// Kernel command line of a domain, after the word that makes it a lab machine. Its first console is the agent's, so the kernel is silent
+/// there.
+const KERNEL_COMMAND_LINE: &str = "quiet loglevel=0 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
+
+/// The files of a domain in its privileged domain.
+pub struct DomainFiles<'a> {
+    /// Kernel modules and agent.
+    pub initramfs: &'a Path,
+    /// The script that `libxl` runs when a disk comes and goes.
+    pub script: &'a Path,
+}
+
+/// The configuration of a domain with its root disk.
+pub fn text(spec: &MachineSpec, guest: XenGuest, name: &str, files: &DomainFiles<'_>) -> Option<String> {
+    let RootDisk::Opened { path: root } = &spec.root else { return None };
+    let mut text = String::new();
+    let mut set = |key: &str, value: &str| writeln!(text, "{key} = \"{}\"", escaped(value));
+    let console = match guest {
+        XenGuest::Pv => "console=tty0",
+        XenGuest::Pvh => "console=tty0 nohz=on",
+    };
+    let wrote = set("name", name)
+        .and_then(|()| set("type", guest.name()))
+        .and_then(|()| set("tsc_mode", "native"))
+        .and_then(|()| set("kernel", &spec.kernel))
+        .and_then(|()| set("ramdisk", &files.initramfs.display().to_string()))
+        .and_then(|()| set("extra", &format!("{GUEST_MARK} {console} {KERNEL_COMMAND_LINE}")))
+        .and_then(|()| set("on_poweroff", "destroy"))
+        .and_then(|()| set("on_reboot", "destroy"))
+        .and_then(|()| set("on_crash", "destroy"));
+    wrote.ok()?;
+    writeln!(text, "memory = {}\nvcpus = {}", spec.memory_bytes >> 20, spec.cpus).ok()?;
+    writeln!(text, "disk = [ \"{}\" ]", escaped(&disk(ROOT_DISK, root, false, files.script))).ok()?;
+    Some(text)
+}
+
+/// A disk that blkback serves from a block device.
+pub fn disk(name: &str, device: &str, writable: bool, script: &Path) -> String {
+    let access = if writable { "rw" } else { "ro" };
+    let script = script.display();
+    format!("vdev={name},access={access},format=raw,backendtype=phy,script={script},target={device}")
+}
+
+/// In a string of that configuration, quotation marks and backslashes are escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

@@ -1,0 +1,46 @@
+//! The agent's stream: the domain's console, `hvc0` inside, and a terminal that `xenconsoled` makes in the privileged domain.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
+
+/// The console inside a domain.
+const CONSOLE: &str = "/dev/hvc0";
+
+/// Says what kind of machine this is, where it runs under a hypervisor (`xen_domain_type`, drivers/xen/sys-hypervisor.c).
+const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
+
+/// The console of this machine, if it is a domain that is not privileged.
+pub fn of_this_domain() -> Option<PathBuf> {
+    let is_xen = std::fs::read_to_string(HYPERVISOR_TYPE).is_ok_and(|kind| kind.trim() == "xen");
+    // The console of the privileged domain is Xen's own.
+    let is_privileged = || {
+        let _ = rustix::mount::mount("xenfs", "/proc/xen", "xenfs", rustix::mount::MountFlags::empty(), None);
+        std::fs::read_to_string("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"))
+    };
+    (is_xen && !is_privileged()).then(|| PathBuf::from(CONSOLE)).filter(|console| console.exists())
+}
+
+/// Lets every byte through as it is, if it is a terminal.
+///
+/// # Errors
+/// The kernel's.
+pub fn make_raw(terminal: &File) -> rustix::io::Result<()> {
+    if !isatty(terminal) {
+        return Ok(());
+    }
+    let mut attributes = tcgetattr(terminal)?;
+    attributes.make_raw();
+    tcsetattr(terminal, OptionalActions::Now, &attributes)
+}
+
+/// Opens the privileged domain's end of a console.
+///
+/// # Errors
+/// The kernel's.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    let terminal = File::options().read(true).write(true).open(path)?;
+    make_raw(&terminal)?;
+    Ok(terminal)
+}

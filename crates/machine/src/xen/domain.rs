@@ -1,0 +1,210 @@
+//! A domain that `xl` made.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use nestor_processor::{InstructionMarks, WhyNotCounted};
+use nestor_stack::layers::hypervisors::XenGuest;
+use nestor_stop::lock;
+
+use super::configuration::{self, DATA_DISK, DomainFiles};
+use super::{XenDisk, console, tools};
+use crate::agent::loop_device;
+use crate::agent::process::{OWN_BINARY, Spawner};
+use crate::connection::{Connection, NoAnswer};
+use crate::hypervisor::{OwnDisk, RunningMachine};
+use crate::lab_image::initramfs;
+use crate::loss::Loss;
+use crate::message::{Answer, Request};
+use crate::refusal::{Cause, Refusal};
+use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, MachineSpec};
+use crate::virtual_time::TimeKeeper;
+
+/// What `libxl` runs when a disk comes (`add`) and goes (`remove`): it tells the back end which device that is, and the tool stack that it is
+/// connected. Xen's own script does the same after a search for other users of the device, which takes seconds.
+const DISK_SCRIPT: &str = r#"#!/bin/sh
+case "$1" in
+add)
+    device=$(xenstore-read "$XENBUS_PATH/params") || exit 1
+    xenstore-write "$XENBUS_PATH/physical-device" "$(stat -L -c %t:%T "$device")" \
+        "$XENBUS_PATH/physical-device-path" "$device" "$XENBUS_PATH/hotplug-status" connected ;;
+remove) xenstore-rm "$XENBUS_PATH/hotplug-status" ;;
+esac
+"#;
+
+/// A running domain.
+pub struct Domain {
+    connection: Connection,
+    name: String,
+    directory: PathBuf,
+    spawner: Spawner,
+    /// The loop device of a raw image that is its disk, with its mark.
+    loop_device: Mutex<Option<(String, String)>>,
+}
+
+impl Domain {
+    /// Makes a domain and waits for its agent.
+    ///
+    /// # Errors
+    /// Why it did not come up.
+    pub fn boot(spec: &MachineSpec, directory: PathBuf, spawner: Spawner) -> Result<Self, Refusal> {
+        let guest = spec.xen_guest.ok_or_else(|| Refusal::from("it is not said how Xen is to run the machine"))?;
+        tools::make_ready(&spawner)?;
+        let name = format!("nestor-{}", spec.place);
+        let configuration = prepare(spec, guest, &name, &directory)?;
+        let limit = Duration::from_millis(spec.boot_timeout_ms);
+        let deadline = Instant::now() + limit;
+        let made = make(&spawner, &name, &configuration);
+        let connection = match made {
+            Ok(connection) => connection,
+            Err(e) => {
+                let _ = tools::run(&spawner, &[tools::XL, "destroy", &name]);
+                let _ = fs::remove_dir_all(&directory);
+                return Err(e);
+            }
+        };
+        let domain = Self { connection, name, directory, spawner, loop_device: Mutex::default() };
+        let left = deadline.saturating_duration_since(Instant::now());
+        domain.connection.wait_hello(left).map_err(|e| {
+            let message = format!("{}{}", e.of_new_agent(), domain.last_words());
+            Refusal::new(Cause::NotStarted, message)
+        })?;
+        Ok(domain)
+    }
+
+    fn xl(&self, words: &[&str]) -> Result<String, Refusal> {
+        tools::run(&self.spawner, &[&[tools::XL], words].concat())
+    }
+}
+
+/// Writes the files of a domain; the path of its configuration.
+fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) -> Result<PathBuf, Refusal> {
+    let failed = |path: &Path, e: &std::io::Error| {
+        Refusal::of_io(&format!("{} could not be written", path.display()), e)
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|e| failed(directory, &e))?;
+    let (archive, script) = (directory.join("initramfs.cpio"), directory.join("disk"));
+    initramfs(Path::new(&spec.modules_cpio), Path::new(OWN_BINARY), &archive).map_err(|e| failed(&archive, &e))?;
+    fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
+    let files = DomainFiles { initramfs: &archive, script: &script };
+    let text = configuration::text(spec, guest, name, &files)
+        .ok_or_else(|| Refusal::from("the root of a domain has to be a file or a block device"))?;
+    let path = directory.join("domain.cfg");
+    fs::write(&path, text).map_err(|e| failed(&path, &e))?;
+    Ok(path)
+}
+
+/// Makes the domain and opens its console.
+fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<Connection, Refusal> {
+    tools::run(spawner, &[tools::XL, "create", "-q", "-e", &configuration.display().to_string()])?;
+    let number = tools::run(spawner, &[tools::XL, "domid", name])?;
+    let path = format!("/local/domain/{number}/console/tty");
+    let terminal = tools::run(spawner, &["xenstore-read", &path])?;
+    let opened = console::open(Path::new(&terminal)).and_then(|stream| Ok((stream.try_clone()?, stream)));
+    let (reader, writer) = opened.map_err(|e| Refusal::of_io(&format!("the console {terminal} could not be opened"), &e))?;
+    Ok(Connection::new(reader, writer))
+}
+
+impl RunningMachine for Domain {
+    fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
+        self.connection.request(request, limit)
+    }
+
+    fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
+        let DiskBackend::Own(OwnDisk::Xen(disk)) = &disk.backend else {
+            return Err(not_supported("a disk of another hypervisor cannot be plugged into"));
+        };
+        let device = match disk {
+            XenDisk::Device(device) => device.clone(),
+            XenDisk::RawImage(path) => {
+                let failed = |e: std::io::Error| Refusal::of_io(&format!("no loop device could be made of {path}"), &e);
+                let mark = loop_device::new_mark().map_err(failed)?;
+                let device = loop_device::attach(Path::new(path), true, &mark).map_err(failed)?;
+                *lock(&self.loop_device) = Some((device.clone(), mark));
+                device
+            }
+        };
+        let words = configuration::disk(DATA_DISK, &device, true, &self.directory.join("disk"));
+        self.xl(&["block-attach", &self.name, &words]).map(drop).inspect_err(|_| self.forget_loop_device())
+    }
+
+    fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
+        let detached = self.xl(&["block-detach", &self.name, DATA_DISK]).map(drop);
+        self.forget_loop_device();
+        detached
+    }
+
+    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no interface can be plugged into"))
+    }
+
+    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no interface can be unplugged from"))
+    }
+
+    fn time_keeper(&self) -> Option<&TimeKeeper> {
+        None
+    }
+
+    fn keep_state(&self, _path: &Path, _limit: Duration) -> Result<(), Refusal> {
+        Err(not_supported("no state is kept of"))
+    }
+
+    fn take_instructions(&self) -> InstructionMarks {
+        InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }
+    }
+
+    fn tick_offset(&self) -> Result<i64, Refusal> {
+        // `tsc_mode=native`: the counter of the processor as it is.
+        Ok(0)
+    }
+
+    fn stop(&self) {
+        let _ = self.xl(&["destroy", &self.name]);
+        self.forget_loop_device();
+        self.connection.close("it was shut down");
+    }
+
+    fn has_ended(&self) -> bool {
+        self.xl(&["domid", &self.name]).is_err()
+    }
+
+    fn give_up(&self, loss: Loss) {
+        self.connection.give_up(loss);
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        self.connection.loss()
+    }
+
+    fn last_words(&self) -> String {
+        match self.xl(&["list", &self.name]) {
+            Ok(state) => format!("; Xen says of it:\n    {}", state.lines().last().unwrap_or_default()),
+            Err(e) => format!("; {e}"),
+        }
+    }
+}
+
+impl Domain {
+    fn forget_loop_device(&self) {
+        if let Some((device, mark)) = lock(&self.loop_device).take() {
+            // The privileged domain ends with all that is in it.
+            let _ = loop_device::detach(&device, &mark);
+        }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn not_supported(what: &str) -> Refusal {
+    Refusal::new(Cause::NotSupported, format!("{what} a domain of Xen"))
+}

@@ -1,0 +1,85 @@
+//! Domains of the Xen under which this machine runs, told by `xl`: their configuration, their disks, and the agent's stream.
+
+mod configuration;
+mod console;
+mod domain;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nestor_stack::{Accelerator, Layer};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::process::Spawner;
+use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OwnDisk, RunningMachine};
+use crate::place::MachinePlace;
+use crate::refusal::Refusal;
+use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
+pub use configuration::{DATA_DISK, ROOT_DISK};
+pub use console::make_raw;
+use domain::Domain;
+
+/// What a domain has as its disk, in the privileged domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum XenDisk {
+    /// A block device.
+    Device(String),
+    /// A raw image, which a loop device serves past the page cache.
+    RawImage(String),
+}
+
+/// Xen as a hypervisor.
+pub struct Xen;
+
+impl Hypervisor for Xen {
+    fn program(&self) -> &'static str {
+        tools::XL
+    }
+
+    fn version(&self) -> Option<String> {
+        tools::version()
+    }
+
+    fn accelerators(&self) -> Accelerators {
+        Accelerators { hardware: Accelerator::Xen, fallback: Accelerator::Xen }
+    }
+
+    fn may_use_hardware(&self) -> bool {
+        true
+    }
+
+    fn hardware_works(&self, _spec: &MachineSpec, _directory: PathBuf, _spawner: &Spawner) -> bool {
+        true
+    }
+
+    fn agent_port(&self) -> Option<PathBuf> {
+        console::of_this_domain()
+    }
+
+    fn boot(
+        &self,
+        spec: &MachineSpec,
+        _accelerator: Accelerator,
+        directory: PathBuf,
+        spawner: &Spawner,
+        _on_start: &mut dyn FnMut(u32),
+    ) -> Result<Arc<dyn RunningMachine>, Refusal> {
+        Ok(Arc::new(Domain::boot(spec, directory, spawner.clone())?))
+    }
+
+    fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
+        layer.hypervisor()?.disk.xen_guest()?;
+        let disk = match source {
+            DiskSource::Device(path) => XenDisk::Device(path.to_owned()),
+            DiskSource::Image { path, .. } => XenDisk::RawImage(path.to_owned()),
+        };
+        Some(DiskAttachment { serial: name.to_owned(), backend: DiskBackend::Own(OwnDisk::Xen(disk)) })
+    }
+
+    fn trace_arguments(&self, _work_directory: &Path, _machine: MachinePlace) -> Option<Vec<String>> {
+        // blkback hands requests to the block device below it, where they are recorded.
+        None
+    }
+}

@@ -1,0 +1,85 @@
+//! Xen's tools in the privileged domain: the daemons that domains need, and `xl`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::agent::process::{self, Spawner};
+use crate::message::Command;
+use crate::refusal::{Cause, Refusal};
+
+/// Xen's own tool for people and scripts.
+pub const XL: &str = "xl";
+
+/// Where Debian has the programs of Xen that are on no search path.
+const PROGRAMS: &str = "/usr/lib/xen-4.17/bin";
+
+/// How long a tool may take.
+const LIMIT_MS: u64 = 60_000;
+
+/// The directories that the tools expect.
+const DIRECTORIES: [&str; 5] =
+    ["/var/run/xen", "/var/run/xenstored", "/var/lib/xenstored", "/var/log/xen", "/var/lib/xen"];
+
+/// Xen's version, of the tool that is here.
+pub fn version() -> Option<String> {
+    let output = std::process::Command::new(program(XL)).arg("version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().next().map(str::to_owned).filter(|line| !line.is_empty())
+}
+
+/// Runs a tool; what it printed.
+///
+/// # Errors
+/// It is not there, or what it said when it failed.
+pub fn run(spawner: &Spawner, words: &[&str]) -> Result<String, Refusal> {
+    let argv = [&[&*program(words[0])], &words[1..]].concat();
+    let command = Command { timeout_ms: LIMIT_MS, ..Command::new(argv) };
+    let finished = process::run(spawner, &command, |_| {})?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if finished.succeeded() {
+        return Ok(said(&finished.stdout));
+    }
+    let ended = finished.end(LIMIT_MS / 1000);
+    let (program, why) = (words[0].to_owned(), said(&finished.stderr));
+    let message = format!("`{}` failed ({ended}): {why}", words.join(" "));
+    Err(Refusal::new(Cause::ProgramFailed { program, ended }, message))
+}
+
+/// Starts what domains need, unless it runs.
+///
+/// # Errors
+/// This machine is not a privileged domain, or a tool failed.
+pub fn make_ready(spawner: &Spawner) -> Result<(), Refusal> {
+    if !is_privileged_domain() {
+        let message = "this machine is not the privileged domain of a Xen, which alone starts domains";
+        return Err(Refusal::new(Cause::NotSupported, message));
+    }
+    if run(spawner, &["xenstore-exists", "/local/domain/0/name"]).is_ok() {
+        return Ok(());
+    }
+    for directory in DIRECTORIES {
+        fs::create_dir_all(directory)
+            .map_err(|e| Refusal::of_io(&format!("the directory {directory} could not be made"), &e))?;
+    }
+    for words in [
+        &["modprobe", "--all", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xenfs", "xen-blkback"][..],
+        &["xenstored", "--pid-file", "/var/run/xenstored.pid"],
+        &["xen-init-dom0"],
+        &["xenconsoled", "--pid-file=/var/run/xenconsoled.pid"],
+    ] {
+        run(spawner, words)?;
+    }
+    Ok(())
+}
+
+fn is_privileged_domain() -> bool {
+    // Needs xenfs, which nothing else mounts.
+    let _ = rustix::mount::mount("xenfs", "/proc/xen", "xenfs", rustix::mount::MountFlags::empty(), None);
+    fs::read_to_string("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"))
+}
+
+/// A tool on the search path, or where Debian has it.
+fn program(name: &str) -> String {
+    let debians = Path::new(PROGRAMS).join(name);
+    if debians.is_file() { debians.display().to_string() } else { name.to_owned() }
+}

@@ -1,0 +1,32 @@
+//! What the machines of a stack need that not every lab image has.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Stack;
+
+/// An addition to the lab image, so that the image of most stacks stays small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabPack {
+    /// The Xen hypervisor and its tools.
+    Xen,
+}
+
+impl LabPack {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Xen];
+
+    /// As people name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xen => "xen",
+        }
+    }
+}
+
+impl Stack {
+    /// What its machines need besides what every lab image has.
+    pub fn lab_pack(&self) -> Option<LabPack> {
+        self.is_under_xen().then_some(LabPack::Xen)
+    }
+}
