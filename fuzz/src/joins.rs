@@ -96,7 +96,7 @@ pub fn analysis(data: &[u8]) {
 
 /// The same of a file of requests, in which every field of a request can be anything that is read.
 pub fn requests(data: &[u8]) {
-    let Ok(reader) = RequestReader::from_reader(data, "fuzz") else { return };
+    let Ok(reader) = RequestReader::new(data, "fuzz") else { return };
     let requests: Vec<Request> = reader.map_while(Result::ok).take(MOST_REQUESTS).collect();
     join(&requests, data.last().copied().unwrap_or_default());
 }

@@ -131,7 +131,7 @@ fn qemu(source: &mut dyn QemuSource) {
 }
 
 fn request_file(data: &[u8]) {
-    if let Ok(reader) = RequestReader::from_reader(data, "fuzz") {
+    if let Ok(reader) = RequestReader::new(data, "fuzz") {
         reader.for_each(drop);
     }
 }

@@ -34,6 +34,11 @@ impl<const N: usize> Fields<N> {
         self.put(&field.to_le_bytes());
     }
 
+    /// Leaves zeros.
+    pub fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
     /// All bytes; zeros where nothing was put.
     pub fn finish(self) -> [u8; N] {
         self.bytes
@@ -60,6 +65,13 @@ impl<'a> Cursor<'a> {
     /// Leaves bytes out.
     pub fn skip(&mut self, bytes: usize) {
         self.at += bytes;
+    }
+
+    /// Takes a name that fills so many bytes together with the zeros behind it; `None` if it is not UTF-8.
+    pub fn name(&mut self, room: usize) -> Option<&'a str> {
+        let field = &self.bytes[self.at..self.at + room];
+        self.at += room;
+        std::str::from_utf8(field.split(|byte| *byte == 0).next()?).ok()
     }
 
     /// Takes some bytes.

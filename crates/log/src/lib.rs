@@ -3,6 +3,7 @@
 //! A log is a header and then records, all little-endian. What is in both, a [`Form`] says.
 
 mod fields;
+mod head;
 mod reader;
 mod writer;
 
@@ -10,6 +11,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 pub use fields::{Cursor, Fields};
+pub use head::{Head, HeadFault};
 pub use reader::{Decode, ReadStep, Reader};
 pub use writer::{Behind, Form, Limits, LogSummary, Writer};
 

@@ -22,10 +22,11 @@ mod fault;
 mod reader;
 mod writer;
 
+pub(crate) use codec::HEAD;
 pub use disk_log::DiskLogRequests;
 pub(crate) use disk_log::request_of;
 pub use fault::RequestFault;
-pub use reader::RequestReader;
+pub use reader::{RequestFile, RequestReader};
 pub use writer::RequestWriter;
 
 use serde::{Deserialize, Serialize};

@@ -1,27 +1,19 @@
 //! What can be wrong with a log of requests or a file of stamps.
 
+use nestor_log::HeadFault;
+
 use super::record::{HEADER_BYTES, RECORD_BYTES};
 use super::stamps::STAMP_RECORD_BYTES;
 
 /// What is wrong at a place in a log of requests or a file of stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogFault {
-    /// It is something else.
-    #[error("this is not the request log of a modelled disk")]
-    NoLog,
+    /// What its header begins with.
+    #[error(transparent)]
+    Head(#[from] HeadFault),
     /// It is something else.
     #[error("this is not a file of stamps that this program can read")]
     NoStamps,
-    /// A field of the header is that of another program.
-    #[error("{field} is {found}, but this program reads {expected}; record the log again with this program")]
-    OtherProgram {
-        /// Which field.
-        field: &'static str,
-        /// What is there.
-        found: u32,
-        /// What would be read.
-        expected: u32,
-    },
     /// The name of the disk.
     #[error("the disk's name is not UTF-8")]
     Name,

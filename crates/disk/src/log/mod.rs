@@ -12,7 +12,7 @@ mod writer;
 
 pub use fault::LogFault;
 pub use reader::Reader;
-pub use record::{HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
+pub use record::{HEAD, HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
 pub use stamps::{
     STAMP_BYTES, STAMP_HEADER_BYTES, STAMP_MAGIC, STAMP_RECORD_BYTES, StampReader, StampRun, StampWriter,
     stamp, stamp_of,

@@ -1,6 +1,6 @@
 //! The form of the log's header and records.
 
-use nestor_log::{Cursor, Fields};
+use nestor_log::{Cursor, Fields, Head};
 use serde::{Deserialize, Serialize};
 
 use super::fault::LogFault;
@@ -10,8 +10,15 @@ pub const HEADER_BYTES: usize = 128;
 /// Bytes of a log's record.
 pub const RECORD_BYTES: usize = 96;
 
-pub(super) const MAGIC: &[u8; 8] = b"NSTRDLOG";
-const VERSION: u32 = 1;
+/// What a log begins with.
+pub const HEAD: Head = Head {
+    magic: b"NSTRDLOG",
+    name: "the request log of a modelled disk",
+    remedy: "record the log again",
+    version: 1,
+    header_bytes: HEADER_BYTES,
+    record_bytes: RECORD_BYTES,
+};
 const CLOCK_MONOTONIC: u32 = 1;
 const NAME_BYTES: usize = 64;
 
@@ -195,19 +202,12 @@ impl Header {
     /// The header as it is in the log.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Fields::<HEADER_BYTES>::default();
-        out.put(MAGIC);
-        out.u32(VERSION);
-        out.u32(HEADER_BYTES as u32);
-        out.u32(RECORD_BYTES as u32);
+        HEAD.put(&mut out);
         out.u32(CLOCK_MONOTONIC);
         for field in [self.opened_ns, self.sectors, self.first_sector, self.records, self.dropped] {
             out.u64(field);
         }
-        let mut end = self.disk.len().min(NAME_BYTES);
-        while !self.disk.is_char_boundary(end) {
-            end -= 1;
-        }
-        out.put(&self.disk.as_bytes()[..end]);
+        out.put(&self.disk.as_bytes()[..self.disk.floor_char_boundary(NAME_BYTES)]);
         out.finish()
     }
 
@@ -216,29 +216,14 @@ impl Header {
     /// # Errors
     /// The offset of the wrong field, and the mistake.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, LogFault)> {
-        let mut from = Cursor::at(bytes, 8);
-        if &bytes[..8] != MAGIC {
-            return Err((0, LogFault::NoLog));
-        }
-        for (field, expected) in [
-            ("version", VERSION),
-            ("header length", HEADER_BYTES as u32),
-            ("record length", RECORD_BYTES as u32),
-            ("clock", CLOCK_MONOTONIC),
-        ] {
-            let offset = from.offset() as u64;
-            let found = from.u32();
-            if found != expected {
-                return Err((offset, LogFault::OtherProgram { field, found, expected }));
-            }
-        }
+        let mut from = HEAD
+            .check(bytes)
+            .and_then(|mut from| HEAD.expect(&mut from, "clock", CLOCK_MONOTONIC).map(|()| from))
+            .map_err(|(offset, fault)| (offset, fault.into()))?;
         let (opened_ns, sectors, first_sector) = (from.u64(), from.u64(), from.u64());
         let (records, dropped) = (from.u64(), from.u64());
-        let name = &bytes[from.offset()..from.offset() + NAME_BYTES];
-        let length = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
-        let disk = std::str::from_utf8(&name[..length])
-            .map_err(|_| (from.offset() as u64, LogFault::Name))?
-            .to_owned();
+        let at = from.offset() as u64;
+        let disk = from.name(NAME_BYTES).ok_or((at, LogFault::Name))?.to_owned();
         Ok(Self { disk, opened_ns, sectors, first_sector, records, dropped })
     }
 }

@@ -4,7 +4,7 @@ use nestor_log::Form;
 use nestor_ownership::FileKind;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Header, MAGIC, Record};
+use super::record::{HEAD, Header, Record};
 use crate::model::MemberWork;
 
 /// How a log ended.
@@ -29,7 +29,7 @@ impl Form for DiskLog {
     type Header = Header;
     type Record = Record;
 
-    const FILE: FileKind = FileKind { name: "a request log", magic: MAGIC };
+    const FILE: FileKind = FileKind { name: "a request log", magic: HEAD.magic };
     const NAME: &'static str = "the request log";
     const THREAD: &'static str = "disk-log";
 

@@ -3,24 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
+use nestor_log::HeadFault;
+
 use super::record::{HEADER_BYTES, RECORD_BYTES};
 
 /// What is wrong at a place in a log of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameLogFault {
-    /// It is something else.
-    #[error("this is not the frame log of a link")]
-    NoLog,
-    /// A field of the header is that of another program.
-    #[error("{field} is {found}, but this program reads {expected}; record the log again with this program")]
-    OtherProgram {
-        /// Which field.
-        field: &'static str,
-        /// What is there.
-        found: u32,
-        /// What would be read.
-        expected: u32,
-    },
+    /// What its header begins with.
+    #[error(transparent)]
+    Head(#[from] HeadFault),
     /// A number that stands for no clock.
     #[error("clock {0} does not exist")]
     Clock(u32),

@@ -11,6 +11,8 @@ mod record;
 
 pub use fault::{FrameLogError, FrameLogFault};
 pub use reader::FrameReader;
-pub use record::{Ended, FrameHeader, FrameLog, FrameRecord, HEADER_BYTES, LogClock, LogEnd, RECORD_BYTES};
+pub use record::{
+    Ended, FrameHeader, FrameLog, FrameRecord, HEAD, HEADER_BYTES, LogClock, LogEnd, RECORD_BYTES,
+};
 
 pub use nestor_log::LogSummary;

@@ -21,7 +21,7 @@ impl Decode<HEADER_BYTES, RECORD_BYTES> for FrameLog {
     type Error = FrameLogError;
 
     fn header(bytes: &[u8; HEADER_BYTES]) -> Result<FrameHeader, (u64, FrameLogFault)> {
-        FrameHeader::decode(bytes).map_err(|(offset, fault)| (offset as u64, fault))
+        FrameHeader::decode(bytes)
     }
 
     fn record(bytes: &[u8; RECORD_BYTES]) -> Result<FrameRecord, FrameLogFault> {

@@ -1,6 +1,6 @@
 //! The form of the log's header and records.
 
-use nestor_log::{Cursor, Fields, Form, LogSummary};
+use nestor_log::{Cursor, Fields, Form, Head, LogSummary};
 use nestor_ownership::FileKind;
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,15 @@ pub const HEADER_BYTES: usize = 128;
 /// Bytes of a log's record.
 pub const RECORD_BYTES: usize = 64;
 
-const MAGIC: &[u8; 8] = b"NSTRLLOG";
-const VERSION: u32 = 1;
+/// What a log begins with.
+pub const HEAD: Head = Head {
+    magic: b"NSTRLLOG",
+    name: "the frame log of a link",
+    remedy: "record the log again",
+    version: 1,
+    header_bytes: HEADER_BYTES,
+    record_bytes: RECORD_BYTES,
+};
 
 /// The log of a link.
 pub enum FrameLog {}
@@ -22,7 +29,7 @@ impl Form for FrameLog {
     type Header = FrameHeader;
     type Record = FrameRecord;
 
-    const FILE: FileKind = FileKind { name: "a frame log", magic: MAGIC };
+    const FILE: FileKind = FileKind { name: "a frame log", magic: HEAD.magic };
     const NAME: &'static str = "the frame log";
     const THREAD: &'static str = "link-log";
 
@@ -211,10 +218,8 @@ impl FrameHeader {
             LogClock::Monotonic => (0, [0; 2]),
             LogClock::Common(zeros_ns) => (1, zeros_ns),
         };
-        out.put(MAGIC);
-        for number in [VERSION, HEADER_BYTES as u32, RECORD_BYTES as u32, clock] {
-            out.u32(number);
-        }
+        HEAD.put(&mut out);
+        out.u32(clock);
         let LogSummary { records, dropped } = self.summary;
         let [lower_ns, upper_ns] = zeros_ns;
         for number in [lower_ns, upper_ns, self.rate_bits_per_s, self.delay_ns, records, dropped] {
@@ -227,24 +232,9 @@ impl FrameHeader {
     ///
     /// # Errors
     /// The offset of the wrong field, and the mistake.
-    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (usize, FrameLogFault)> {
-        let mut from = Cursor::at(bytes, MAGIC.len());
-        if &bytes[..MAGIC.len()] != MAGIC {
-            return Err((0, FrameLogFault::NoLog));
-        }
-        let expected = [
-            ("version", VERSION),
-            ("header length", HEADER_BYTES as u32),
-            ("record length", RECORD_BYTES as u32),
-        ];
-        for (field, expected) in expected {
-            let offset = from.offset();
-            let found = from.u32();
-            if found != expected {
-                return Err((offset, FrameLogFault::OtherProgram { field, found, expected }));
-            }
-        }
-        let offset = from.offset();
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, FrameLogFault)> {
+        let mut from = HEAD.check(bytes).map_err(|(offset, fault)| (offset, fault.into()))?;
+        let offset = from.offset() as u64;
         let (clock, zeros_ns) = (from.u32(), [from.u64(), from.u64()]);
         let clock = match clock {
             0 => LogClock::Monotonic,

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::csv::{self, CsvForm, CsvLine};
 use super::qemu::{self, Signatures};
-use super::{blkparse, blktrace, fio, recorded, tracefs, vscsi};
+use super::{blkparse, blktrace, fio, tracefs, vscsi};
+use crate::request_file;
 
 /// The form of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,14 +114,12 @@ fn binary(head: &[u8]) -> Option<Format> {
     if qemu::begins_simpletrace(head).is_some() {
         return Some(Format::Simpletrace);
     }
-    let begins = |magic: &[u8]| head.starts_with(magic);
-    if begins(recorded::REQUEST_FILE_MAGIC) {
-        return Some(Format::RequestFile);
-    }
-    if begins(recorded::DISK_LOG_MAGIC) {
-        return Some(Format::DiskLog);
-    }
-    begins(recorded::LINK_LOG_MAGIC).then_some(Format::LinkLog)
+    let own = [
+        (request_file::HEAD, Format::RequestFile),
+        (nestor_disk::log::HEAD, Format::DiskLog),
+        (nestor_link::log::HEAD, Format::LinkLog),
+    ];
+    own.into_iter().find(|(begin, _)| head.starts_with(begin.magic)).map(|(_, format)| format)
 }
 
 fn wrapped(head: &[u8]) -> Option<&'static str> {

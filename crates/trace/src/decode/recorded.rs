@@ -11,14 +11,6 @@ use crate::link_log::LinkLogRequests;
 use crate::request::Request;
 use crate::request_file::{DiskLogRequests, RequestReader};
 
-/// What files begin with that were written by [`RequestWriter`](crate::request_file::RequestWriter).
-pub(super) const REQUEST_FILE_MAGIC: &[u8; 8] = b"NSTRREQS";
-/// What files begin with that the modelled disk wrote.
-pub(super) const DISK_LOG_MAGIC: &[u8; 8] = b"NSTRDLOG";
-
-/// What files begin with that a modelled link wrote.
-pub(super) const LINK_LOG_MAGIC: &[u8; 8] = b"NSTRLLOG";
-
 /// Requests that another reader provides.
 pub(super) struct RecordedRequests<I> {
     requests: I,
@@ -28,7 +20,7 @@ pub(super) struct RecordedRequests<I> {
 impl<R: Read> RecordedRequests<RequestReader<R>> {
     /// Reads a request file.
     pub fn of_request_file(source: R, path: &Path) -> Result<Self, TraceError> {
-        let requests = RequestReader::from_reader(source, path)?;
+        let requests = RequestReader::new(source, path)?;
         let names = vec![requests.header().layer.clone()];
         Ok(Self { requests, names })
     }

@@ -1,23 +1,15 @@
 //! What can be wrong with a file of requests.
 
+use nestor_log::HeadFault;
+
 use super::{HEADER_BYTES, RECORD_BYTES};
 
 /// What is wrong at a place in a file of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestFault {
-    /// It is something else.
-    #[error("this is not a file of requests")]
-    NoRequests,
-    /// A field of the header is that of another program.
-    #[error("{field} is {found}, but this program reads {expected}; make the file again with this program")]
-    OtherProgram {
-        /// Which field.
-        field: &'static str,
-        /// What is there.
-        found: u32,
-        /// What would be read.
-        expected: u32,
-    },
+    /// What its header begins with.
+    #[error(transparent)]
+    Head(#[from] HeadFault),
     /// A flag of the header that stands for nothing.
     #[error("flags {0:#x} have a bit that does not exist")]
     HeaderFlags(u32),

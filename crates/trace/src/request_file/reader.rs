@@ -1,10 +1,9 @@
 //! Reading requests from a file.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use nestor_log::read_up_to;
+use nestor_log::{Decode, ReadStep};
 
 use super::codec::{decode_header, decode_record};
 use super::{HEADER_BYTES, RECORD_BYTES, RequestFault, RequestHeader};
@@ -12,87 +11,43 @@ use crate::error::TraceError;
 use crate::request::Request;
 
 /// Iterates over the requests of a file in constant memory. After the first error the iterator ends.
-#[derive(Debug)]
-pub struct RequestReader<R> {
-    source: R,
-    path: PathBuf,
-    header: RequestHeader,
-    closed: bool,
-    offset: u64,
-    ended: bool,
-}
+pub type RequestReader<R> = nestor_log::Reader<RequestFile, R, HEADER_BYTES, RECORD_BYTES>;
 
-impl RequestReader<BufReader<File>> {
-    /// Opens a file and reads its header.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not a file of requests that this program can read.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
-        let path = path.as_ref();
-        let file = File::open(path).map_err(TraceError::io("open the file of requests", path))?;
-        Self::from_reader(BufReader::with_capacity(1 << 18, file), path)
-    }
-}
+/// The file of requests.
+pub enum RequestFile {}
 
-impl<R: Read> RequestReader<R> {
-    /// Reads the header from `source`; `path` is what errors call it.
-    ///
-    /// # Errors
-    /// As [`RequestReader::open`].
-    pub fn from_reader(mut source: R, path: impl Into<PathBuf>) -> Result<Self, TraceError> {
-        let path = path.into();
-        let mut bytes = [0; HEADER_BYTES];
-        let read = read_up_to(&mut source, &mut bytes)
-            .map_err(TraceError::io("read the file of requests", &path))?;
-        if read < HEADER_BYTES {
-            return Err(TraceError::Requests { path, offset: read as u64, fault: RequestFault::CutHeader });
-        }
-        let (header, closed) = decode_header(&bytes).map_err(|(offset, fault)| TraceError::Requests {
-            path: path.clone(),
-            offset,
-            fault,
-        })?;
-        Ok(Self { source, path, header, closed, offset: HEADER_BYTES as u64, ended: false })
+impl Decode<HEADER_BYTES, RECORD_BYTES> for RequestFile {
+    type Header = RequestHeader;
+    type Record = Request;
+    type Fault = RequestFault;
+    type Error = TraceError;
+
+    fn header(bytes: &[u8; HEADER_BYTES]) -> Result<RequestHeader, (u64, RequestFault)> {
+        decode_header(bytes)
     }
 
-    /// The header of the file.
-    pub fn header(&self) -> &RequestHeader {
-        &self.header
+    fn record(bytes: &[u8; RECORD_BYTES]) -> Result<Request, RequestFault> {
+        decode_record(bytes)
     }
 
-    /// Whether its writer came to the end; otherwise [`RequestHeader::records`] and [`RequestHeader::dropped`] are
-    /// not known.
-    pub fn is_closed(&self) -> bool {
-        self.closed
+    fn cut_header() -> RequestFault {
+        RequestFault::CutHeader
     }
 
-    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
-        let mut bytes = [0; RECORD_BYTES];
-        let read = read_up_to(&mut self.source, &mut bytes)
-            .map_err(TraceError::io("read the file of requests", &self.path))?;
-        let wrong = |offset, fault| TraceError::Requests { path: self.path.clone(), offset, fault };
-        match read {
-            0 => Ok(None),
-            RECORD_BYTES => {
-                let request = decode_record(&bytes).map_err(|fault| wrong(self.offset, fault))?;
-                self.offset += RECORD_BYTES as u64;
-                Ok(Some(request))
-            }
-            _ => Err(wrong(self.offset + read as u64, RequestFault::CutRecord(read))),
-        }
+    fn cut_record(bytes: usize) -> RequestFault {
+        RequestFault::CutRecord(bytes)
     }
-}
 
-impl<R: Read> Iterator for RequestReader<R> {
-    type Item = Result<Request, TraceError>;
+    fn unreadable(step: ReadStep, path: &Path, source: io::Error) -> TraceError {
+        let action = match step {
+            ReadStep::Open => "open the file of requests",
+            ReadStep::Read => "read the file of requests",
+        };
+        TraceError::io(action, path)(source)
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let next = self.next_request().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+    fn faulty(path: PathBuf, offset: u64, fault: RequestFault) -> TraceError {
+        TraceError::Requests { path, offset, fault }
     }
 }
 
@@ -144,7 +99,6 @@ mod tests {
             }
             prop_assert_eq!(writer.finish().unwrap(), requests.len() as u64);
             let reader = RequestReader::open(&path).unwrap();
-            prop_assert!(reader.is_closed());
             prop_assert_eq!(reader.header(), &RequestHeader { records: requests.len() as u64, ..header() });
             let read: Vec<Request> = reader.collect::<Result<_, _>>().unwrap();
             prop_assert_eq!(read, requests);
@@ -160,7 +114,7 @@ mod tests {
                 file.append(&mut bytes);
                 bytes = file;
             }
-            if let Ok(reader) = RequestReader::from_reader(bytes.as_slice(), "bytes") {
+            if let Ok(reader) = RequestReader::new(bytes.as_slice(), "bytes") {
                 let items: Vec<_> = reader.collect();
                 prop_assert!(items.iter().filter(|item| item.is_err()).count() <= 1);
                 prop_assert!(items.len() <= bytes.len() / RECORD_BYTES + 1);
@@ -171,7 +125,7 @@ mod tests {
         fn damaged_headers_never_panic(at in 0..HEADER_BYTES, value in any::<u8>()) {
             let mut bytes = encode_header(&header(), true);
             bytes[at] = value;
-            let _ = RequestReader::from_reader(bytes.as_slice(), "bytes").map(|reader| reader.is_closed());
+            let _ = RequestReader::new(bytes.as_slice(), "bytes");
         }
     }
 
@@ -181,8 +135,7 @@ mod tests {
         let mut bytes = encode_header(&header(), false).to_vec();
         bytes.extend(encode_record(&request));
         bytes.extend(&encode_record(&request)[..40]);
-        let mut reader = RequestReader::from_reader(bytes.as_slice(), "guest.requests").unwrap();
-        assert!(!reader.is_closed());
+        let mut reader = RequestReader::new(bytes.as_slice(), "guest.requests").unwrap();
         assert_eq!(reader.next().unwrap().unwrap(), request);
         insta::assert_snapshot!(
             reader.next().unwrap().unwrap_err(),
@@ -190,7 +143,7 @@ mod tests {
         );
         assert!(reader.next().is_none());
         insta::assert_snapshot!(
-            RequestReader::from_reader(&bytes[..100], "guest.requests").unwrap_err(),
+            RequestReader::new(&bytes[..100], "guest.requests").err().unwrap(),
             @"guest.requests: at byte 100: the file ends within its header of 1024 bytes; make it again"
         );
     }
@@ -198,9 +151,9 @@ mod tests {
     #[test]
     fn names_that_are_too_long_are_cut_between_letters() {
         let long = RequestHeader { kind: "ä".repeat(100), ..header() };
-        let (read, _) = decode_header(&encode_header(&long, true)).unwrap();
+        let read = decode_header(&encode_header(&long, true)).unwrap();
         assert_eq!(read.kind, "ä".repeat(64));
         let odd = RequestHeader { kind: format!("x{}", "ä".repeat(100)), ..header() };
-        assert_eq!(decode_header(&encode_header(&odd, true)).unwrap().0.kind.len(), 127);
+        assert_eq!(decode_header(&encode_header(&odd, true)).unwrap().kind.len(), 127);
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use nestor_ownership::FileKind;
 
-use super::codec::{MAGIC, encode_header, encode_record};
+use super::codec::{HEAD, encode_header, encode_record};
 use super::{ClockReading, RequestHeader};
 use crate::error::TraceError;
 use crate::request::Request;
 
-const KIND: FileKind = FileKind { name: "a file of requests", magic: MAGIC };
+const KIND: FileKind = FileKind { name: HEAD.name, magic: HEAD.magic };
 
 /// Writes a request file. Without [`finish`](Self::finish) the file is readable but says that it was never closed.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use nestor_log::Writer;
+use nestor_log::{HeadFault, Writer};
 use proptest::prelude::*;
 
 use super::super::{FrameLogError, FrameReader};
@@ -91,11 +91,12 @@ fn what_no_log_has_is_refused_with_its_place() {
         let FrameLogError::Form { offset, reason, .. } = all.unwrap_err() else { panic!("it can be read") };
         (offset, reason)
     };
-    let other = FrameLogFault::OtherProgram { field: "version", found: 9, expected: 1 };
+    let remedy = HEAD.remedy;
+    let other = HeadFault::OtherProgram { field: "version", found: 9, expected: 1, remedy };
     let found = [with(0, 0), with(8, 9), with(20, 2), with(128, 2), with(129, 5)];
     let expected = [
-        (0, FrameLogFault::NoLog),
-        (8, other),
+        (0, FrameLogFault::Head(HeadFault::Kind(HEAD.name))),
+        (8, FrameLogFault::Head(other)),
         (20, FrameLogFault::Clock(2)),
         (128, FrameLogFault::End(2)),
         (128, FrameLogFault::Ended(5)),
