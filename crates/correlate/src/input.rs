@@ -14,9 +14,9 @@ use crate::tree::LevelIndex;
 /// Requests of one level, in the order of completion.
 pub type RequestStream<'a> = Box<dyn Iterator<Item = Result<Request, TraceError>> + 'a>;
 
-/// Where the requests of a level come from. They are read twice, so that neither memory nor a guess has to stand for
-/// what the first reading finds out.
-pub trait RequestSource {
+/// Requests of a level that can be read again and again, so that neither memory nor a guess has to stand for what an earlier
+/// reading finds out.
+pub trait StoredRequests {
     /// Begins to read them, from the first on.
     ///
     /// # Errors
@@ -24,24 +24,15 @@ pub trait RequestSource {
     fn open(&self) -> Result<RequestStream<'_>, TraceError>;
 }
 
-impl RequestSource for PathBuf {
+impl StoredRequests for PathBuf {
     fn open(&self) -> Result<RequestStream<'_>, TraceError> {
         Ok(Box::new(RequestReader::open(self)?))
     }
 }
 
-impl RequestSource for Vec<Request> {
+impl StoredRequests for Vec<Request> {
     fn open(&self) -> Result<RequestStream<'_>, TraceError> {
         Ok(Box::new(self.iter().copied().map(Ok)))
-    }
-}
-
-impl<F> RequestSource for F
-where
-    F: Fn() -> Result<RequestStream<'static>, TraceError>,
-{
-    fn open(&self) -> Result<RequestStream<'_>, TraceError> {
-        self()
     }
 }
 
@@ -90,7 +81,7 @@ pub struct LevelInput<'a> {
     /// What is known of its requests: layer, kind, machine, clock.
     pub header: RequestHeader,
     /// The requests.
-    pub source: Box<dyn RequestSource + 'a>,
+    pub source: Box<dyn StoredRequests + 'a>,
     /// How the space of the level above lies in this one's. The topmost level has no use for it.
     pub map: SpaceMap,
     /// What lies between the level above and this one. The topmost level has no use for it.
@@ -123,7 +114,7 @@ impl LevelInput<'static> {
 
 impl<'a> LevelInput<'a> {
     /// Requests in the same space as those of the level above, with unknown caches between.
-    pub fn new(header: RequestHeader, source: impl RequestSource + 'a) -> Self {
+    pub fn new(header: RequestHeader, source: impl StoredRequests + 'a) -> Self {
         Self {
             header,
             source: Box::new(source),

@@ -29,7 +29,7 @@ pub use choice::{Choice, Rank};
 pub use clock::{SharedClock, SharedReading};
 pub use engine::{CorrelateOptions, correlate, correlate_observed};
 pub use error::CorrelateError;
-pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStream};
+pub use input::{Absorption, CacheBetween, LevelInput, RequestStream, StoredRequests};
 pub use join::{Joined, Observer};
 pub use kind::LevelKind;
 pub use outside::{Confused, Judged, OutsideView, Share, judge_from_outside};

@@ -23,7 +23,7 @@ pub use links::Links;
 pub use output::{Format, export_to_file};
 pub use parquet::write_parquet;
 pub use perfetto::write_perfetto;
-pub use trace::{ClockMap, ExportLevel, RequestSource, Requests, TimeWindow, Trace};
+pub use trace::{ClockMap, ExportLevel, TimeWindow, Trace};
 pub use written::Written;
 
 #[cfg(test)]

@@ -1,38 +1,10 @@
 //! What is exported.
 
-use std::path::PathBuf;
-
-use nestor_correlate::{Level, LevelIndex, Origin};
+use nestor_correlate::{Level, LevelIndex, Origin, StoredRequests};
 use nestor_trace::request_file::ClockReading;
-use nestor_trace::{Request, RequestReader, TraceError};
+use nestor_trace::{Request, TraceError};
 
 use crate::Links;
-
-/// Requests, one after the other in the order of completion.
-pub type Requests<'a> = Box<dyn Iterator<Item = Result<Request, TraceError>> + 'a>;
-
-/// Where the requests of a trace point lie. They are read once for CSV and Parquet, and once or twice more for Perfetto.
-pub trait RequestSource {
-    /// Starts reading from the first request.
-    ///
-    /// # Errors
-    /// Whatever keeps them from being read.
-    fn requests(&self) -> Result<Requests<'_>, TraceError>;
-}
-
-/// A request file.
-impl RequestSource for PathBuf {
-    fn requests(&self) -> Result<Requests<'_>, TraceError> {
-        Ok(Box::new(RequestReader::open(self)?))
-    }
-}
-
-/// Requests in memory.
-impl RequestSource for Vec<Request> {
-    fn requests(&self) -> Result<Requests<'_>, TraceError> {
-        Ok(Box::new(self.iter().copied().map(Ok)))
-    }
-}
 
 /// How times of one clock become times of another: `t + offset + (t - middle) * drift`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +36,8 @@ pub struct ExportLevel {
     pub level: Level,
     /// From its clock to the topmost level's: maps to be applied one after the other, its own first.
     pub clock: Vec<ClockMap>,
-    /// Its requests.
-    pub source: Box<dyn RequestSource>,
+    /// Its requests. They are read once for CSV and Parquet, and once or twice more for Perfetto.
+    pub source: Box<dyn StoredRequests>,
 }
 
 /// A part of the time.
@@ -108,7 +80,7 @@ impl Trace {
     ) -> Result<impl Iterator<Item = Result<Request, TraceError>> + '_, TraceError> {
         let ExportLevel { clock, source, .. } = &self.levels[level.position()];
         let on_top_clock = |time: u64| clock.iter().fold(time, |time, map| map.map(time));
-        let requests = source.requests()?.map(move |request| {
+        let requests = source.open()?.map(move |request| {
             request.map(|request| {
                 // A request that ends before it begins would break every reader: its begin is believed.
                 let queued_ns = on_top_clock(request.queued_ns);

@@ -146,7 +146,7 @@ fn fitted_clock(
 ) -> Result<Option<ClockMap>, ExportError> {
     let Some([(first_id, first_top_ns), (last_id, last_top_ns)]) = moments.copied() else { return Ok(None) };
     let (mut first_ns, mut last_ns) = (None, None);
-    for request in level.source.requests()? {
+    for request in level.source.open()? {
         let request = request?;
         if request.id == first_id {
             first_ns = Some(request.queued_ns);
