@@ -197,7 +197,7 @@ impl Shared {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Link> {
         // At worst, a thread that panicked has left a frame half moved; the link stays usable.
-        self.link.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        nestor_stop::lock(&self.link)
     }
 }
 

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use nestor_ownership::WORK_VARIABLE;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
+use nestor_stop::lock;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::Signal;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
-use crate::connection::{Connection, NoAnswer, lock};
+use crate::connection::{Connection, NoAnswer};
 use crate::hypervisor::RunningMachine;
 use crate::loss::Loss;
 use crate::message::{Answer, Request};

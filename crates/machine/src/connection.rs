@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use nestor_stop::lock;
 
 use crate::bounds::check_answer;
 use crate::loss::Loss;
@@ -59,17 +61,12 @@ pub struct Connection {
     hello: Mutex<Receiver<Answer>>,
 }
 
+/// A thread that panics with it, or with another lock of this crate, leaves consistent data: every change is one statement.
 #[derive(Default)]
 struct Shared {
     next: u64,
     waiting: HashMap<u64, Sender<Answer>>,
     gone: Option<NoAnswer>,
-}
-
-/// Takes a lock whether or not a thread panicked with it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked while holding one of these locks left consistent data: every change is one statement.
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Connection {

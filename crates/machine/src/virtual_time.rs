@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use nestor_link::End;
 use nestor_link_server::ControlClient;
 use nestor_processor::{InstructionCounts, InstructionMarks, WhyNotCounted};
+use nestor_stop::lock;
 
-use crate::connection::{Watch, lock};
+use crate::connection::Watch;
 
 /// What a hypervisor does for a machine that stands. If the machine is gone, the caller that waits for it gets that error elsewhere, so
 /// neither of these fails.

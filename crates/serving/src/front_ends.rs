@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-use nestor_stop::{StopHandle, Woken};
+use nestor_stop::{StopHandle, Woken, lock};
 use vhost::vhost_user::{Error as VhostUserError, Listener};
 use vhost_user_backend::bitmap::BitmapMmapRegion;
 use vhost_user_backend::{Error as BackendError, ShutdownHandle, VhostUserBackend, VhostUserDaemon};
@@ -110,8 +110,4 @@ fn serve_front_end<D: Connected>(
         }
         Err(error) => Err(failed(error)),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,7 +1,9 @@
-//! Telling a task that waits to end.
+//! The end of a task: telling one that waits to end, and taking what one that panicked had locked.
 //!
 //! A task that looked again and again whether it is to end would wake its machine each time. In a machine that measures, each
 //! such moment is work of the processor, and in a guest several exits to the hypervisor.
+
+mod lock;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,6 +13,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+pub use lock::lock;
 
 /// Ends a task from another thread or from a signal; clones stop the same task.
 #[derive(Clone, Debug)]

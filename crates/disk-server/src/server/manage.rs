@@ -69,7 +69,7 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         // At worst, a thread that panicked has left a request half done; the disk stays usable.
-        self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        nestor_stop::lock(&self.core)
     }
 
     /// Switches timing once all requests in flight and the write cache are finished under the old setting.

@@ -5,7 +5,8 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::lock;
+use nestor_stop::lock;
+
 use crate::hypervisor::RunningMachine;
 use crate::loss::Loss;
 use crate::place::MachinePlace;

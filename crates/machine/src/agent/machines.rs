@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
+use nestor_stop::lock;
 
 use super::ledger::{Resource, process_start_ticks};
 use super::linked::Linked;
 use super::requests::Obeyed;
-use super::{Agent, Booted, lock};
+use super::{Agent, Booted};
 use crate::apart::ApartMachine;
 use crate::connection::NoAnswer;
 use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use nestor_stack::{Accelerator, HypervisorKind};
 
-use crate::connection::{GREETING, lock};
+use crate::connection::GREETING;
 use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::not_undone::NotUndone;
@@ -37,6 +37,7 @@ use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use ledger::Ledger;
 use linked::Programs;
+use nestor_stop::lock;
 use nfs_server_watch::Unasked;
 use process::Spawner;
 use resource::Resource;
@@ -229,5 +230,5 @@ pub fn decline(mut writer: impl Write, reason: &str) {
 #[cfg(test)]
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    lock(&ALONE)
 }

@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use nestor_stop::lock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::lock;
 use crate::connection::GREETING;
 use crate::hypervisor::RunningMachine;
 use crate::loss::Loss;

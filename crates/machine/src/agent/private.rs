@@ -5,12 +5,12 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use nestor_stop::lock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, statat};
 use rustix::io::Errno;
 
 use super::Agent;
 use super::requests::Obeyed;
-use crate::connection::lock;
 use crate::message::Answer;
 use crate::refusal::Refusal;
 

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use nestor_stop::lock;
 use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::nfs_server::{self, ServerTimes};
 use super::nfs_server_watch::NfsServerWatch;
-use super::{Agent, lock, loop_device, media, private, process, random, settings};
+use super::{Agent, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
 use crate::disks;
 use crate::facts;

@@ -3,12 +3,12 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use nestor_stop::lock;
 use serde_json::{Value, json};
 
 use super::arguments;
 use super::disk::DiskObjects;
 use super::qmp::{Qmp, QmpError, Reason};
-use crate::connection::lock;
 use crate::hypervisor::OwnDisk;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend};

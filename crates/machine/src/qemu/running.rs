@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
+use nestor_stop::lock;
 use rustix::process::Signal;
 
 use super::arguments::{self, MachineFiles};
@@ -23,7 +24,7 @@ use super::qmp::Qmp;
 use super::tick_offset;
 use super::version::GuestPaging;
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
-use crate::connection::{Connection, NoAnswer, lock};
+use crate::connection::{Connection, NoAnswer};
 use crate::hypervisor::RunningMachine;
 use crate::lab_image::initramfs;
 use crate::loss::Loss;

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nestor_stop::lock;
 use nestor_trace::Operation;
 
 use super::{Command, Completion, Engine, PUNCH_HOLE};
@@ -30,6 +31,7 @@ pub(crate) struct Threads {
     most: usize,
 }
 
+/// A thread that panics leaves nothing half done in what is locked here.
 struct Shared {
     file: File,
     orders: Mutex<Orders>,
@@ -46,11 +48,6 @@ struct Orders {
     waiting: VecDeque<Command>,
     idle: usize,
     ended: bool,
-}
-
-/// A panic of another thread leaves nothing half done in what is locked here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Threads {

@@ -318,7 +318,7 @@ impl Listener for Terminal {
 
     fn progress(&self, what: &str, share: f64) {
         let now = (share.clamp(0.0, 1.0) * 1000.0) as u64;
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = nestor_stop::lock(&self.last);
         if last.0 != what {
             self.progress.about(what, None);
             last.0 = what.to_owned();
