@@ -107,7 +107,7 @@ impl VhostUserBackend for Backend {
         vrings: &[Vring],
         _thread_id: usize,
     ) -> io::Result<()> {
-        self.shared.with_port(self.end, |port| port.set_vrings(vrings));
+        self.shared.with_port(self.end, |port| port.guest.set_vrings(vrings));
         // In virtual time, the message with the time carries the notification too.
         if !self.shared.is_told() {
             self.shared.run(self.end, Queue::at(event.into()));

@@ -64,7 +64,7 @@ impl Guest {
     /// Makes the driver known to an end.
     pub fn connect(&self, port: &mut Port) {
         port.set_memory(self.memory.clone());
-        port.set_vrings(&self.vrings);
+        port.guest.set_vrings(&self.vrings);
     }
 
     /// Enables or disables a queue.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use nestor_link::log::{Ended, FrameRecord};
-use nestor_serving::{Alarm, GuestMemory, Memory, ServingError, Vring};
+use nestor_serving::{Alarm, Guest, GuestMemory, Memory, ServingError, Vring};
 use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
     VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6, VIRTIO_NET_F_MRG_RXBUF,
@@ -52,8 +52,8 @@ pub struct Arriving {
 
 /// One end.
 pub struct Port {
-    vrings: Vec<Vring>,
-    memory: Option<Memory>,
+    /// The guest that is connected.
+    pub guest: Guest,
     /// What the guest's driver can do.
     features: u64,
     /// In the order of arrival.
@@ -85,8 +85,7 @@ impl Port {
     /// The kernel gives no timer.
     pub fn new() -> Result<Self, ServingError> {
         Ok(Self {
-            vrings: Vec::new(),
-            memory: None,
+            guest: Guest::default(),
             features: 0,
             arriving: VecDeque::new(),
             arriving_bytes: 0,
@@ -103,15 +102,8 @@ impl Port {
 
     /// The guest's memory has changed.
     pub fn set_memory(&mut self, memory: Memory) {
-        self.memory = Some(memory);
+        self.guest.memory = Some(memory);
         self.is_gone = false;
-    }
-
-    /// The guest's queues.
-    pub fn set_vrings(&mut self, vrings: &[Vring]) {
-        if self.vrings.len() != vrings.len() {
-            self.vrings = vrings.to_vec();
-        }
     }
 
     /// What the guest's driver can do.
@@ -127,8 +119,7 @@ impl Port {
             state.is_enabled() && state.get_queue().ready()
         };
         if !self.is_connected {
-            self.is_connected =
-                self.memory.is_some() && !self.vrings.is_empty() && self.vrings.iter().all(is_started);
+            self.is_connected = self.guest.has_come() && self.guest.vrings.iter().all(is_started);
         }
         self.is_connected
     }
@@ -149,8 +140,7 @@ impl Port {
 
     /// The guest is gone.
     pub fn disconnect(&mut self) {
-        self.vrings.clear();
-        self.memory = None;
+        self.guest = Guest::default();
         self.is_connected = false;
         for arriving in std::mem::take(&mut self.arriving) {
             self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
@@ -325,8 +315,8 @@ impl Port {
         queue: Queue,
         act: impl FnOnce(&mut VringState<Memory>, &GuestMemory) -> T,
     ) -> Option<T> {
-        let memory = self.memory.as_ref()?.memory();
-        let vring = self.vrings.get(queue as usize)?;
+        let memory = self.guest.memory.as_ref()?.memory();
+        let vring = self.guest.vrings.get(queue as usize)?;
         let mut state = vring.get_mut();
         (state.is_enabled() && state.get_queue().ready()).then(|| act(&mut state, &memory))
     }

@@ -5,6 +5,7 @@ mod clock;
 mod control;
 mod error;
 mod front_ends;
+mod guest;
 mod socket;
 mod told;
 
@@ -16,6 +17,7 @@ pub use clock::{Alarm, Clock};
 pub use control::{ControlStream, Controlled, serve_control};
 pub use error::ServingError;
 pub use front_ends::{Connected, Offer, serve_front_ends};
+pub use guest::Guest;
 pub use socket::{SocketFile, listen};
 pub use told::{beside, serve_time};
 

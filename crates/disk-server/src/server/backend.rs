@@ -143,7 +143,7 @@ impl VhostUserBackend for Backend {
     }
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
-        self.shared.manage().set_memory(memory);
+        self.shared.manage().guest.memory = Some(memory);
         self.shared.note_connected();
         Ok(())
     }
@@ -165,7 +165,7 @@ impl VhostUserBackend for Backend {
         _thread_id: usize,
     ) -> io::Result<()> {
         let mut core = self.shared.serve();
-        core.set_vrings(vrings);
+        core.guest.set_vrings(vrings);
         if core.clock.is_told() {
             // The message with the time carries the notification too, and requests are taken then.
             drop(core);

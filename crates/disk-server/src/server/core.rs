@@ -5,7 +5,7 @@ mod take;
 
 use std::collections::VecDeque;
 
-use nestor_serving::{Alarm, Clock, Memory, ServingError, Vring};
+use nestor_serving::{Alarm, Clock, Guest, ServingError};
 use vm_memory::GuestAddress;
 
 use super::execute::Target;
@@ -59,8 +59,8 @@ pub struct Core {
     pub(super) timing: bool,
     /// Threads of the control socket that wait for the disk to come to rest; meanwhile requests stay in the rings.
     pub(super) holders: u32,
-    vrings: Vec<Vring>,
-    memory: Option<Memory>,
+    /// The guest that is connected.
+    pub(super) guest: Guest,
     in_flight: Vec<Option<InFlight>>,
     free: Vec<usize>,
     unexecuted: VecDeque<usize>,
@@ -112,8 +112,7 @@ impl Core {
             model_takes_time: parts.model_takes_time,
             timing: parts.timing,
             holders: 0,
-            vrings: Vec::new(),
-            memory: None,
+            guest: Guest::default(),
             in_flight: Vec::new(),
             free: Vec::new(),
             unexecuted: VecDeque::new(),
@@ -159,18 +158,6 @@ impl Core {
         self.set_alarm();
     }
 
-    /// The guest's memory has changed.
-    pub fn set_memory(&mut self, memory: Memory) {
-        self.memory = Some(memory);
-    }
-
-    /// The guest's queues, of a new connection or as before.
-    pub fn set_vrings(&mut self, vrings: &[Vring]) {
-        if self.vrings.len() != vrings.len() {
-            self.vrings = vrings.to_vec();
-        }
-    }
-
     /// The guest is gone: no request is answered any more, but the medium finishes those that it has.
     pub fn disconnect(&mut self) {
         let at_ns = self.clock.now_ns();
@@ -178,8 +165,7 @@ impl Core {
         for request in self.in_flight.iter_mut().flatten() {
             request.progress = Progress::Answered { at_ns };
         }
-        self.vrings.clear();
-        self.memory = None;
+        self.guest = Guest::default();
     }
 
     /// Answers everything of a queue that is about to be taken away; the guest must find it empty.
@@ -221,7 +207,7 @@ impl Core {
 
     /// Whether requests can be taken: the guest's queues and memory are known.
     pub fn is_connected(&self) -> bool {
-        !self.vrings.is_empty() && self.memory.is_some()
+        self.guest.has_come()
     }
 
     /// Answers all that has arrived now and forgets what the model had planned. Its data has been moved when it arrived, so

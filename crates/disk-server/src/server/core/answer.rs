@@ -17,7 +17,7 @@ use nestor_serving::GuestMemory;
 impl Core {
     /// Moves a request's data.
     pub(super) fn execute(&mut self, slot: usize) {
-        let Some(memory) = &self.memory else { return };
+        let Some(memory) = &self.guest.memory else { return };
         let Some(request) = self.in_flight.get_mut(slot).and_then(Option::as_mut) else { return };
         if request.progress == Progress::Arrived {
             let result = self.target.execute(&request.command, &request.data, &memory.memory());
@@ -75,11 +75,11 @@ impl Core {
     /// Puts a request's answer into its ring, unless it is already there.
     pub(super) fn answer(&mut self, slot: usize, at_ns: u64) {
         self.execute(slot);
-        let Some(memory) = &self.memory else { return };
+        let Some(memory) = &self.guest.memory else { return };
         let Some(request) = self.in_flight.get_mut(slot).and_then(Option::as_mut) else { return };
         let Progress::Executed { filled, status } = request.progress else { return };
         let used = write_status(&memory.memory(), request.status, filled, status);
-        if let Some(vring) = self.vrings.get(request.queue) {
+        if let Some(vring) = self.guest.vrings.get(request.queue) {
             let _ = vring.add_used(request.head, used);
             self.to_notify |= 1 << request.queue;
         }
@@ -91,7 +91,7 @@ impl Core {
 
     /// Notifies the guest of the answers in its rings.
     pub(super) fn notify(&mut self) {
-        for (queue, vring) in self.vrings.iter().enumerate() {
+        for (queue, vring) in self.guest.vrings.iter().enumerate() {
             if self.to_notify & (1 << queue) != 0 {
                 let mut state = vring.get_mut();
                 if state.needs_notification().unwrap_or(true) {

@@ -19,7 +19,7 @@ impl Core {
             return false;
         }
         let mut more = false;
-        for vring in &self.vrings {
+        for vring in &self.guest.vrings {
             let mut state = vring.get_mut();
             if state.is_enabled() && state.get_queue().ready() {
                 more |= state.enable_notification().unwrap_or(false);
@@ -30,13 +30,13 @@ impl Core {
 
     /// Takes all requests from the rings; true if there were any.
     pub(super) fn take_requests(&mut self) -> bool {
-        let Some(memory) = self.memory.clone() else { return false };
+        let Some(memory) = self.guest.memory.clone() else { return false };
         if self.is_held() {
             return false;
         }
         let memory = memory.memory();
         let mut arrived = false;
-        for queue in 0..self.vrings.len() {
+        for queue in 0..self.guest.vrings.len() {
             arrived |= if self.timed() {
                 self.take_timed(queue, &memory)
             } else {
@@ -52,7 +52,7 @@ impl Core {
 
     /// Serves the requests of a queue one after the other, as fast as possible.
     fn serve_untimed(&mut self, queue: usize, memory: &GuestMemory) -> bool {
-        let vring = self.vrings[queue].clone();
+        let vring = self.guest.vrings[queue].clone();
         let mut state = vring.get_mut();
         if !state.is_enabled() {
             return false;
@@ -99,7 +99,7 @@ impl Core {
     /// Takes all requests of a queue and gives them to the model; their data is moved afterwards, so that the last
     /// of them does not seem to arrive only when the data of the first has been moved.
     fn take_timed(&mut self, queue: usize, memory: &GuestMemory) -> bool {
-        let vring = self.vrings[queue].clone();
+        let vring = self.guest.vrings[queue].clone();
         let mut state = vring.get_mut();
         if !state.is_enabled() {
             return false;
