@@ -18,7 +18,6 @@ mod tracefs;
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -139,9 +138,7 @@ fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
 
 /// A file of a recording, which nothing gives way to: [`output::make`] has seen to it that there is nothing.
 fn new_file(path: &Path) -> Result<File, TraceError> {
-    // With O_EXCL a link is not followed (open(2)).
-    let made = File::options().write(true).create_new(true).mode(0o644).open(path);
-    made.map_err(TraceError::io("make", path))
+    nestor_ownership::new_file(path, 0o644).map_err(TraceError::io("make", path))
 }
 
 /// KiB of the kernel's buffer of each CPU, which is at least `least_kib`: all together enough for bursts, and little of a small

@@ -1,6 +1,6 @@
 //! An image file whose space lies in many pieces, as on a file system that has long been in use.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,8 +57,11 @@ pub fn make_scattered(path: &Path, bytes: u64) -> Result<(), ScatteredError> {
     let filler_path = path.with_extension("filler");
     // A file that exists already was made by another program, so it is not removed.
     let create = |path: &Path, step: &'static str| {
-        let created = OpenOptions::new().write(true).create_new(true).open(path);
-        created.map_err(|source| ScatteredError::Step { path: path.to_owned(), step, source })
+        nestor_ownership::new_file(path, 0o666).map_err(|source| ScatteredError::Step {
+            path: path.to_owned(),
+            step,
+            source,
+        })
     };
     let image = create(path, "making the file")?;
     let made = create(&filler_path, "making a second file").and_then(|filler| {

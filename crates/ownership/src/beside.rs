@@ -1,8 +1,8 @@
 //! Files that are there whole or not at all.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -28,9 +28,39 @@ pub fn new_beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
 /// # Errors
 /// It cannot be written; then what was at `path` is still there.
 pub fn replace(path: &Path, mode: u32, contents: &[u8]) -> io::Result<()> {
-    let mut file = new_beside(path, mode)?;
-    file.as_file_mut().write_all(contents)?;
-    file.persist(path).map(drop).map_err(|e| e.error)
+    put(path, mode, contents, |_| Ok(()))
+}
+
+/// The same with exactly this mode, whatever the umask, and even if the machine stops meanwhile.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_durably(path: &Path, mode: u32, contents: &[u8]) -> io::Result<()> {
+    put(path, mode, contents, |file| {
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.sync_all()
+    })
+}
+
+fn put(
+    path: &Path,
+    mode: u32,
+    contents: &[u8],
+    complete: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut beside = new_beside(path, mode)?;
+    beside.as_file_mut().write_all(contents)?;
+    complete(beside.as_file())?;
+    beside.persist(path).map(drop).map_err(|e| e.error)
+}
+
+/// Creates a new file with `mode` less the umask: never opens an existing one, and never follows a link.
+///
+/// # Errors
+/// Something is there, or it cannot be created; the system's own error, without a path.
+pub fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    // With O_EXCL the last part of a path is not followed if it is a link (open(2)).
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 #[cfg(test)]

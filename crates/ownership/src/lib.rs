@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub use beside::{new_beside, replace};
+pub use beside::{new_beside, new_file, replace, replace_durably};
 pub use locked_directory::LockedDirectory;
 pub use make::{Above, NotMade, make_above, open_above};
 pub use own_file::FileKind;

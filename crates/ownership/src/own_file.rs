@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use crate::open_above;
+use crate::{new_file, open_above};
 
 /// A kind of file with a magic number of its own.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,7 @@ impl FileKind {
     /// If something else is there, the file cannot be created or opened, or another user could redirect the path.
     pub fn create(self, path: &Path, mode: u32) -> io::Result<File> {
         open_above(path)?;
-        // With O_EXCL a link is not followed (open(2)).
-        match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
+        match new_file(path, mode) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.emptied(path),
             made => made,
         }

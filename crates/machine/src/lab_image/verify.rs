@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,9 @@ pub const SUMS: &str = "SHA256SUMS";
 
 /// What was compared with them.
 const VERIFIED: &str = "verified.json";
+
+/// Everybody may read an image.
+const READABLE: u32 = 0o644;
 
 /// The files of an image.
 pub const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
@@ -82,7 +85,8 @@ pub fn record(directory: &Path) -> Result<(), LabImageError> {
         text += &format!("{}  {name}\n", sha256(&path)?.0);
     }
     let path = directory.join(SUMS);
-    replace(&path, text.as_bytes()).map_err(LabImageError::file("cannot write", &path))
+    ownership::replace_durably(&path, READABLE, text.as_bytes())
+        .map_err(LabImageError::file("cannot write", &path))
 }
 
 /// SHA-256 of the recorded hashes, as 64 hexadecimal digits.
@@ -130,7 +134,7 @@ pub fn verify(directory: &Path) -> Result<bool, LabImageError> {
     }
     if seen != known {
         // Root's image is read again each time by users who may not note here that they have read it.
-        let _ = serde_json::to_vec(&seen).map(|bytes| replace(&memory, &bytes));
+        let _ = serde_json::to_vec(&seen).map(|bytes| ownership::replace_durably(&memory, READABLE, &bytes));
     }
     Ok(newly)
 }
@@ -168,16 +172,6 @@ fn sha256(path: &Path) -> Result<(String, fs::Metadata), LabImageError> {
         Ok((hex::encode(hasher.finalize()), metadata))
     };
     read().map_err(LabImageError::file("cannot read", path))
-}
-
-/// Writes a file that everybody may read, whole or not at all, even if the machine stops meanwhile.
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut beside = ownership::new_beside(path, 0o644)?;
-    let file = beside.as_file_mut();
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(contents)?;
-    file.sync_all()?;
-    beside.persist(path).map(drop).map_err(|e| e.error)
 }
 
 #[cfg(test)]

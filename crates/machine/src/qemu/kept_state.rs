@@ -1,7 +1,6 @@
 //! A machine's state in a file: written where the machine stopped, and loaded by another machine of the same specification.
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -26,7 +25,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), Refusal> {
     let deadline = Instant::now() + limit;
     qmp.wait_event("STOP", limit, |_| true)?;
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|e| {
+    let file = nestor_ownership::new_file(path, 0o600).map_err(|e| {
         Refusal::of_io(&format!("the machine's state cannot be kept in {}", path.display()), &e)
     })?;
     qmp.give_file(NAME, &file)?;

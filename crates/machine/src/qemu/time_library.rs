@@ -1,8 +1,6 @@
 //! The library in QEMU ([`nestor_vtime`]) that stops its machine, speaks to the machine's time keeper through a socket.
 
-use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,7 +18,7 @@ use crate::virtual_time::{Standing, TimeKeeper};
 /// The file cannot be written.
 pub fn write_library(directory: &Path) -> io::Result<PathBuf> {
     let path = directory.join("vtime.so");
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(LIBRARY)?;
+    nestor_ownership::new_file(&path, 0o600)?.write_all(LIBRARY)?;
     Ok(path)
 }
 

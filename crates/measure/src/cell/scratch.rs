@@ -3,7 +3,7 @@
 //! Either is created by a call that fails if anything exists there, so no other user can have planted a link or a file. The
 //! temporary one is in the agent's own work directory if that is on this machine, and is removed with it at the latest.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -86,8 +86,7 @@ fn kept_in(directory: &Path, name: &str) -> io::Result<PathBuf> {
 
 /// Creates a new file: never opens an existing one, and never follows a link.
 pub(super) fn new_file(path: &Path) -> io::Result<File> {
-    // With O_EXCL the last part of a path is not followed if it is a link (open(2)).
-    OpenOptions::new().write(true).create_new(true).open(path)
+    nestor_ownership::new_file(path, 0o666)
 }
 
 /// `003-ext3.kvm.raw.jfs.hdd-fio.seq-write-block0`: in the order in which cells ran, readable, without slashes.

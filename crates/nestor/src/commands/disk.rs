@@ -22,8 +22,7 @@ pub fn run(command: DiskCommand) -> Result<()> {
         DiskCommand::Check { profile, json } => check(&profile, json),
         DiskCommand::Serve(arguments) => serve(&arguments),
         DiskCommand::Library { file } => {
-            let mut options = std::fs::OpenOptions::new();
-            let made = options.write(true).create_new(true).open(&file);
+            let made = nestor_ownership::new_file(&file, 0o666);
             made.and_then(|mut library| library.write_all(nestor_vtime::LIBRARY))
                 .with_context(|| format!("the library could not be written to {}", file.display()))
         }

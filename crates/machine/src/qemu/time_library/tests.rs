@@ -1,5 +1,6 @@
 mod joined;
 
+use std::fs;
 use std::sync::Arc;
 
 use super::*;

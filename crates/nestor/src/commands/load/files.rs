@@ -1,13 +1,11 @@
 //! The few files that `nestor load` itself makes beside a workload's.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Makes a sign that others look for; it must not be there yet.
 pub fn make_sign(path: &Path) -> io::Result<()> {
-    File::options().write(true).create_new(true).mode(0o600).open(path).map(drop)
+    nestor_ownership::new_file(path, 0o600).map(drop)
 }
 
 #[cfg(test)]
