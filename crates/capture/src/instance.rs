@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::mounts;
-use super::{buffer_kib_of_cpu, cpus, memory_bytes};
+use super::{buffer_kib_of_cpu, cpus};
+use nestor_kernel::memory;
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
 
@@ -67,7 +68,7 @@ impl Instance {
 
     /// KiB of the buffer of each CPU.
     fn buffer_kib() -> u64 {
-        buffer_kib_of_cpu(memory_bytes(), cpus(), LEAST_BUFFER_KIB)
+        buffer_kib_of_cpu(memory::total_bytes().unwrap_or(0), cpus(), LEAST_BUFFER_KIB)
     }
 
     /// The text of the events as it comes; a read of it does not wait.

@@ -149,11 +149,6 @@ fn buffer_kib_of_cpu(memory_bytes: u64, cpus: u64, least_kib: u64) -> u64 {
     ((memory_bytes / 128 / 1024).clamp(LEAST_KIB, MOST_KIB) / cpus.max(1)).max(least_kib)
 }
 
-fn memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    info.totalram as u64 * u64::from(info.mem_unit.max(1))
-}
-
 fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
 }

@@ -11,7 +11,8 @@ use std::{io, thread};
 use super::device::BlockDevice;
 use super::files::BLKTRACE_LOG;
 use super::mounts::Mounted;
-use super::{Recorded, announce_ready, buffer_kib_of_cpu, cpus, memory_bytes, new_file};
+use super::{Recorded, announce_ready, buffer_kib_of_cpu, cpus, new_file};
+use nestor_kernel::memory;
 use nestor_stop::{StopHandle, Woken};
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
@@ -220,7 +221,7 @@ fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
     let log_path = output.join(BLKTRACE_LOG);
     let log = new_file(&log_path)?;
     let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
-    let sub_buffer_kib = sub_buffer_kib(memory_bytes(), cpus());
+    let sub_buffer_kib = sub_buffer_kib(memory::total_bytes().unwrap_or(0), cpus());
     let mut command = Command::new("blktrace");
     command
         .args(["-o", NAME, "-b", &sub_buffer_kib.to_string(), "-n", &SUB_BUFFERS.to_string()])

@@ -1,4 +1,4 @@
-//! A kernel's view of its machine: mounts, the users of a device or file, disks, processes, their processor time and their
+//! A kernel's view of its machine: memory, mounts, the users of a device or file, disks, processes, their processor time and their
 //! waiting for it, and programs ended for want of memory.
 //!
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
@@ -6,6 +6,7 @@
 
 pub mod disks;
 pub mod in_use;
+pub mod memory;
 pub mod mounts;
 pub mod out_of_memory;
 pub mod processes;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use nestor_kernel::memory;
 use nestor_stack::HypervisorKind;
-use procfs::{CpuInfo, Current as _, Meminfo};
+use procfs::{CpuInfo, Current as _};
 
 use crate::hypervisor::hypervisor;
 use crate::message::Facts;
@@ -22,7 +23,7 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
         name: uname.nodename().to_string_lossy().into_owned(),
         cpu_model: cpu_model().unwrap_or_else(|| "unknown".into()),
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
+        memory_bytes: memory::total_bytes().unwrap_or(0),
         root: rustix::process::geteuid().is_root(),
         may_use_hardware: hypervisor(LAB_HYPERVISOR).may_use_hardware(),
         // A lab machine has what the lab image has; looking would only cost its slow processor time.

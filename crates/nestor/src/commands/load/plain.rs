@@ -199,7 +199,7 @@ fn text(workload: &Workload, result: &LoadResult) -> String {
         text += &format!("  {remark}\n");
     }
     if result.working_set_bytes > 0
-        && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory)
+        && nestor_kernel::memory::total_bytes().is_ok_and(|memory| result.working_set_bytes < memory)
     {
         text += &format!(
             "  the working set ({}) fits into this machine's memory: without direct I/O, the page cache is \

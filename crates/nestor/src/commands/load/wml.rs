@@ -12,9 +12,9 @@ use nestor_flowops::{
     Ended, FlowFailure, FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets,
     make_places, mean_bytes, relocate, run_script, scale, scale_files,
 };
+use nestor_kernel::memory;
 use nestor_text::complaint::{ERROR, WARNING};
 use nestor_wml::Script;
-use procfs::{Current as _, Meminfo};
 use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
@@ -231,9 +231,8 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
     })
 }
 
-/// This machine's memory.
-pub fn memory_bytes() -> Result<u64> {
-    Ok(Meminfo::current().context("cannot read the size of the memory")?.mem_total)
+fn memory_bytes() -> Result<u64> {
+    memory::total_bytes().context("cannot read the size of the memory")
 }
 
 /// A data set that the page cache can hold says nothing about the storage.
