@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use nestor_link::End;
 use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
-use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_stack::Layer;
 use nestor_text::units::{self, Scale};
 use serde::Serialize;
 
 use super::{figures, wire};
 use crate::output::{columns, fitted, print_json, table_within};
+use crate::paths::temporary_directory;
 
 /// The links that are checked if none is named: those that the model is to be right for.
 const USUAL: [&str; 5] =
@@ -68,10 +68,7 @@ fn parsed(text: &str) -> Result<Layer, String> {
 
 fn checked(layer: &Layer, seed: u64) -> Result<Checked> {
     let options = figures(&layer.to_string())?;
-    let base = place_for_temporary();
-    let directory = temporary_directory_in(&base, "nestor-link-").with_context(|| {
-        format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
-    })?;
+    let directory = temporary_directory("nestor-link-")?;
     let rows = check(&CheckedLink { wire: wire(&options), mtu: options.mtu, seed }, directory.path())?;
     Ok(Checked { link: layer.to_string(), verdict: Verdict::of(&rows), rows })
 }

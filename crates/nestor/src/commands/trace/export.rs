@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
-use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_report::units;
 use serde::Serialize;
 
 use crate::output::print_json;
+use crate::paths::temporary_directory;
 use crate::whole_file;
 
 /// Arguments of `nestor trace export`.
@@ -72,10 +72,7 @@ struct Printed<'a> {
 /// When an input cannot be read, a file is there already, or one cannot be written.
 pub fn run(arguments: &ExportArguments) -> Result<()> {
     // Traces of other programs become files of requests first; these are large, so not in /tmp, which may be memory.
-    let base = place_for_temporary();
-    let scratch = temporary_directory_in(&base, "nestor-export-").with_context(|| {
-        format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
-    })?;
+    let scratch = temporary_directory("nestor-export-")?;
     let mut inputs = open_inputs(&arguments.inputs, scratch.path())?;
     if arguments.from.is_some() || arguments.to.is_some() {
         let (from_ns, to_ns) = (arguments.from.unwrap_or(0), arguments.to.unwrap_or(u64::MAX));
