@@ -86,20 +86,31 @@ pub fn parse_decimal(text: &str, units: &[DecimalUnit]) -> Option<u64> {
     }
     let (number, name) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
     let (_, size) = units.iter().find(|(unit, _)| unit.eq_ignore_ascii_case(name))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let (whole, fraction) = digits(number)?;
+    in_last_places(whole, fraction.trim_end_matches('0'), size.ilog10())
+}
+
+/// A decimal without a sign or unit as a whole number of its last possible place: of three places, `0.35` is 350. `None` also
+/// for one that has more places than are possible, be they zeros.
+pub fn parse_places(text: &str, places: u32) -> Option<u64> {
+    let (whole, fraction) = digits(text)?;
+    in_last_places(whole, fraction, places)
+}
+
+/// The digits before the point and those behind it.
+fn digits(number: &str) -> Option<(&str, &str)> {
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) {
-        return None;
+    match number.split_once('.') {
+        Some((whole, fraction)) => (is_number(whole) && is_number(fraction)).then_some((whole, fraction)),
+        None => is_number(number).then_some((number, "")),
     }
-    let fraction = fraction.trim_end_matches('0');
-    let rest = match fraction {
-        "" => 0,
-        digits => {
-            let digit_size = size / 10u64.checked_pow(u32::try_from(digits.len()).ok()?)?;
-            digits.parse::<u64>().ok().filter(|_| digit_size > 0)?.checked_mul(digit_size)?
-        }
-    };
-    whole.parse::<u64>().ok()?.checked_mul(*size)?.checked_add(rest)
+}
+
+fn in_last_places(whole: &str, fraction: &str, places: u32) -> Option<u64> {
+    let missing = places.checked_sub(u32::try_from(fraction.len()).ok()?)?;
+    let fraction = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()? };
+    let whole = whole.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(places)?)?;
+    whole.checked_add(fraction.checked_mul(10_u64.checked_pow(missing)?)?)
 }
 
 /// What [`parse_decimal`] reads, in one form: the largest unit of which there is one, and no more decimal places than are needed.
@@ -158,6 +169,10 @@ mod tests {
             assert_eq!(parse_decimal(text, &METRES), None, "{text}");
         }
         assert_eq!(decimal(1, &[("%", 10_000)]), "0.0001%");
+        assert_eq!(
+            ["0", "7", "0.35", "1.500", "1.5000", ".5", "1.", "-1"].map(|text| parse_places(text, 3)),
+            [Some(0), Some(7_000), Some(350), Some(1_500), None, None, None, None]
+        );
     }
 
     #[test]

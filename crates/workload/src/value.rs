@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nestor_text::quantities::{NoSize, parse_size, parse_time};
+use nestor_text::quantities::{NoSize, decimal, parse_places, parse_size, parse_time};
 
 /// What may follow the `=` of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,29 +151,17 @@ fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
 
 fn parse_factor(text: &str) -> Result<u64, String> {
     let form = || "a factor above 0 and up to 1000, with at most six decimal places, such as 0.1".to_owned();
-    match parse_decimal(text, 6) {
+    match parse_places(text, 6) {
         Some(factor @ 1..=LARGEST_FACTOR) => Ok(factor),
         _ => Err(form()),
     }
 }
 
 fn parse_milliseconds(text: &str) -> Result<u64, String> {
-    match parse_decimal(text, 3) {
+    match parse_places(text, 3) {
         Some(us @ 0..=LONGEST_US) => Ok(us),
         _ => Err("milliseconds up to 60000, with at most three decimal places, such as 0.35".to_owned()),
     }
-}
-
-/// A decimal without a sign as a whole number of its last possible place.
-fn parse_decimal(text: &str, places: usize) -> Option<u64> {
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if !digits(whole) || !digits(fraction) || fraction.len() > places {
-        return None;
-    }
-    let fraction: u64 = format!("{fraction:0<places$}").parse().ok()?;
-    let whole: u64 = whole.parse().ok()?;
-    whole.checked_mul(10_u64.pow(places as u32))?.checked_add(fraction)
 }
 
 fn parse_sizes(text: &str) -> Result<Vec<(u64, u64)>, String> {
@@ -201,10 +189,8 @@ fn are_sizes(sizes: &[(u64, u64)]) -> bool {
 }
 
 /// A whole number of the last of so many decimal places, without needless zeros.
-fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, places: usize) -> fmt::Result {
-    let one = 10_u64.pow(places as u32);
-    let text = format!("{}.{:0places$}", value / one, value % one);
-    f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, places: u32) -> fmt::Result {
+    f.write_str(&decimal(value, &[("", 10_u64.pow(places))]))
 }
 
 impl fmt::Display for Value {
