@@ -31,7 +31,7 @@ use device::BlockDevice;
 pub use file_handles::{FileHandles, file_handles};
 pub use files::{COUNTERS, TRACEFS_TEXT};
 pub use instance::remove_stale_instances;
-pub use qemu_events::{HypervisorOptions, record_hypervisor};
+pub use qemu_events::{HypervisorOptions, ImageFormat, record_hypervisor};
 pub use remove::remove_recording;
 
 /// Name of the file that appears in the output directory when events are being recorded.

@@ -42,9 +42,26 @@ const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
 const CARRYING_EVENTS: [&str; 4] =
     ["thread_pool_submit", "thread_pool_complete", "luring_co_submit", "luring_process_completion"];
 
-/// The events of a qcow2 image's tables. `qcow2_cache_get` itself, which comes with every request, is not among them.
-const QCOW2_EVENTS: [&str; 4] =
-    ["qcow2_cache_get_read", "qcow2_cache_entry_flush", "qcow2_cluster_alloc_phys", "qcow2_l2_allocate"];
+/// By image format, the events of its tables. `qcow2_cache_get` itself, which comes with every request, is not among them.
+const TABLE_EVENTS: [(&str, &[&str]); 1] = [(
+    "qcow2",
+    &["qcow2_cache_get_read", "qcow2_cache_entry_flush", "qcow2_cluster_alloc_phys", "qcow2_l2_allocate"],
+)];
+
+/// An image format as QEMU records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFormat {
+    name: String,
+    /// What it does with its tables; none where QEMU does not tell.
+    table_events: &'static [&'static str],
+}
+
+impl From<String> for ImageFormat {
+    fn from(name: String) -> Self {
+        let known = TABLE_EVENTS.iter().find(|(format, _)| *format == name);
+        Self { name, table_events: known.map_or(&[], |(_, events)| events) }
+    }
+}
 
 /// The event that names the virtio device that a driver took over last.
 const DEVICE_EVENT: &str = "virtio_set_status";
@@ -60,7 +77,7 @@ pub struct HypervisorOptions {
     /// How the guest speaks to the disk.
     pub interface: Interface,
     /// The image's format; `None` for a raw image or a block device.
-    pub format: Option<String>,
+    pub format: Option<ImageFormat>,
     /// Where QEMU logged its events until now and is to log them again afterwards. If it has logged
     /// `virtio_set_status`, the last device in it is the disk; otherwise the busiest one is taken.
     pub event_log: Option<PathBuf>,
@@ -114,7 +131,7 @@ pub fn record_hypervisor(
         stopped_monotonic_ns: stopped.monotonic_ns,
         hypervisor: Some(HypervisorSource {
             interface: options.interface,
-            format: options.format.clone(),
+            format: options.format.as_ref().map(|format| format.name.clone()),
             device_address,
             stopped_realtime_ns: stopped.realtime_ns,
         }),
@@ -128,9 +145,7 @@ fn events(options: &HypervisorOptions) -> Vec<&'static str> {
     if let Some(format) = &options.format {
         events.extend(FILE_EVENTS);
         events.extend(CARRYING_EVENTS);
-        if format == "qcow2" {
-            events.extend(QCOW2_EVENTS);
-        }
+        events.extend(format.table_events);
     }
     events
 }
@@ -197,7 +212,9 @@ mod tests {
             event_log: None,
         };
         assert_eq!(events(&options).len(), 3);
-        options.format = Some("qcow2".into());
+        options.format = Some("vmdk".to_owned().into());
+        assert_eq!(events(&options).len(), 9);
+        options.format = Some("qcow2".to_owned().into());
         assert!(events(&options).contains(&"bdrv_co_pwritev_part"));
         assert!(events(&options).contains(&"qcow2_cache_get_read"));
     }

@@ -85,7 +85,7 @@ pub fn run(command: HypervisorCommand) -> Result<()> {
                 monitor: arguments.monitor,
                 output: arguments.output,
                 interface: traced(model.interface),
-                format: arguments.format.filter(|format| format != "raw"),
+                format: arguments.format.filter(|format| format != "raw").map(Into::into),
                 event_log: arguments.event_log,
             };
             print_json(&record_hypervisor(&options, &stop)?)
