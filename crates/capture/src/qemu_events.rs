@@ -22,7 +22,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nestor_machine::TraceSwitch;
+use nestor_machine::{Refusal, TraceSwitch};
 use nestor_stop::StopHandle;
 
 use super::files::QEMU_LOG;
@@ -105,6 +105,7 @@ pub fn record_hypervisor(
         ))
     })?;
     let started = start(&mut switch, options)
+        .map_err(|refusal| refusal.message)
         .and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
     let (events, started) = match started {
         Ok(started) => started,
@@ -115,7 +116,7 @@ pub fn record_hypervisor(
         }
     };
     stop.wait();
-    end(&mut switch, options, &events).map_err(cannot)?;
+    end(&mut switch, options, &events).map_err(|refusal| cannot(refusal.message))?;
     let stopped = Moment::now();
     let _ = fs::remove_file(output.join(READY_FILE));
     let summary = RecordSummary {
@@ -151,7 +152,7 @@ fn events(options: &HypervisorOptions) -> Vec<&'static str> {
 }
 
 /// Lets QEMU log into the output directory and switches the events on; those that are on.
-fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
+fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, Refusal> {
     switch.log_to(&options.output.join(QEMU_LOG))?;
     let mut events = events(options);
     let mut failed = None;
@@ -159,14 +160,15 @@ fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'
         Ok(()) => true,
         Err(_) if CARRYING_EVENTS.contains(event) => false,
         Err(e) => {
-            failed.get_or_insert(format!("{e}; QEMU 7.2 has this event, another version may not"));
+            let message = format!("{}; QEMU 7.2 has this event, another version may not", e.message);
+            failed.get_or_insert(Refusal { message, ..e });
             false
         }
     });
     failed.map_or(Ok(events), Err)
 }
 
-fn end(switch: &mut TraceSwitch, options: &HypervisorOptions, events: &[&str]) -> Result<(), String> {
+fn end(switch: &mut TraceSwitch, options: &HypervisorOptions, events: &[&str]) -> Result<(), Refusal> {
     let switched_off = events.iter().try_for_each(|event| switch.set_event(event, false));
     let log = options.event_log.as_deref().unwrap_or(Path::new("/dev/null"));
     switch.log_to(log).and(switched_off)

@@ -12,7 +12,7 @@ use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VAR
 
 use super::arguments::MachineFiles;
 use super::time_library;
-use crate::refusal::Cause;
+use crate::refusal::{Cause, Refusal};
 use crate::virtual_time::TimeKeeper;
 use nestor_processor::ProcessorSpeed;
 
@@ -99,10 +99,10 @@ impl Joining {
         files: &MachineFiles,
         speed: ProcessorSpeed,
         is_loaded: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refusal> {
         let socket = files.time_socket();
         let failed = |e: io::Error| {
-            format!("virtual time could not be prepared in {}: {e}", files.directory.display())
+            Refusal::from(format!("virtual time could not be prepared in {}: {e}", files.directory.display()))
         };
         let library = time_library::write_library(&files.directory).map_err(failed)?;
         let listener = UnixListener::bind(&socket).map_err(failed)?;

@@ -75,12 +75,6 @@ fn is_over(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-impl From<QmpError> for String {
-    fn from(error: QmpError) -> Self {
-        error.to_string()
-    }
-}
-
 impl From<QmpError> for Refusal {
     fn from(error: QmpError) -> Self {
         let cause = match &error {

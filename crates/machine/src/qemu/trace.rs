@@ -8,6 +8,7 @@ use serde_json::json;
 use super::arguments::MachineFiles;
 use super::qmp::Qmp;
 use crate::place::MachinePlace;
+use crate::refusal::Refusal;
 
 /// How long the monitor may take to greet.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -36,7 +37,7 @@ impl TraceSwitch {
     ///
     /// # Errors
     /// QEMU's reason: this version may not have it.
-    pub fn set_event(&mut self, event: &str, enable: bool) -> Result<(), String> {
+    pub fn set_event(&mut self, event: &str, enable: bool) -> Result<(), Refusal> {
         self.0.execute("trace-event-set-state", &json!({ "name": event, "enable": enable }))?;
         Ok(())
     }
@@ -45,13 +46,13 @@ impl TraceSwitch {
     ///
     /// # Errors
     /// QEMU's reason.
-    pub fn log_to(&mut self, path: &Path) -> Result<(), String> {
+    pub fn log_to(&mut self, path: &Path) -> Result<(), Refusal> {
         // Only the monitor for people can do it, whose answer is empty when it did.
         let line = format!("logfile {}", path.display());
         let answer = self.0.execute("human-monitor-command", &json!({ "command-line": line }))?;
         match answer.as_str().map(str::trim) {
             Some("") | None => Ok(()),
-            Some(complaint) => Err(format!("QEMU does not log to {}: {complaint}", path.display())),
+            Some(complaint) => Err(format!("QEMU does not log to {}: {complaint}", path.display()).into()),
         }
     }
 }
