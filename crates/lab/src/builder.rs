@@ -52,41 +52,7 @@ impl Lab {
         let mut offered = self.build_medium(progressing, medium)?;
         for (index, layer) in stack.indexed_layers().rev().skip(1) {
             (self.progress)(&format!("building {layer}"));
-            let Offered { on, thing } = offered;
-            offered = match (layer.definition(), thing) {
-                (LayerDefinition::FileSystem(spec), Thing::Block { device, zeroed }) => {
-                    self.load_modules(&progressing.machine(on), spec.kernel_modules);
-                    build_file_system(progressing, index, spec, on, &device, zeroed)?
-                }
-                (LayerDefinition::ImageFormat(spec), Thing::Directory { path, free_bytes }) => {
-                    build_image(progressing, index, spec, on, &path, free_bytes)?
-                }
-                (LayerDefinition::Loop, Thing::Image { path, .. }) => {
-                    self.load_modules(&progressing.machine(on), &["loop"]);
-                    build_loop(progressing, index, on, &path)?
-                }
-                (LayerDefinition::Partition, Thing::Block { device, zeroed }) => {
-                    build_partition(progressing, index, on, &device, zeroed)?
-                }
-                (LayerDefinition::Link, thing) => {
-                    self.build_link(progressing, index, Offered { on, thing })?
-                }
-                (LayerDefinition::NetworkFileSystem, thing) => {
-                    self.build_network_file_system(progressing, index, Offered { on, thing })?
-                }
-                (LayerDefinition::NetworkDisk, thing) => {
-                    self.build_network_disk(progressing, index, Offered { on, thing })?
-                }
-                (LayerDefinition::Hypervisor(spec), thing) => {
-                    self.build_guest(progressing, index, spec, Offered { on, thing })?
-                }
-                _ => {
-                    return Err(BuildError::refused(
-                        layer,
-                        "it does not fit on the layer below it; the parser should have refused this stack",
-                    ));
-                }
-            };
+            offered = self.build_layer(progressing, index, layer, offered)?;
         }
         match offered.thing {
             Thing::Directory { path, .. } => Ok((offered.on, Top::Directory(path))),
@@ -94,6 +60,46 @@ impl Lab {
             Thing::Image { .. } | Thing::Remote { .. } => Err(BuildError::refused(
                 &stack.layers()[0],
                 "a workload needs a directory or a block device of its own machine",
+            )),
+        }
+    }
+
+    /// A layer on what the one below it offers.
+    fn build_layer(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        index: LayerIndex,
+        layer: &Layer,
+        Offered { on, thing }: Offered,
+    ) -> Result<Offered, BuildError> {
+        match (layer.definition(), thing) {
+            (LayerDefinition::FileSystem(spec), Thing::Block { device, zeroed }) => {
+                self.load_modules(&progressing.machine(on), spec.kernel_modules);
+                build_file_system(progressing, index, spec, on, &device, zeroed)
+            }
+            (LayerDefinition::ImageFormat(spec), Thing::Directory { path, free_bytes }) => {
+                build_image(progressing, index, spec, on, &path, free_bytes)
+            }
+            (LayerDefinition::Loop, Thing::Image { path, .. }) => {
+                self.load_modules(&progressing.machine(on), &["loop"]);
+                build_loop(progressing, index, on, &path)
+            }
+            (LayerDefinition::Partition, Thing::Block { device, zeroed }) => {
+                build_partition(progressing, index, on, &device, zeroed)
+            }
+            (LayerDefinition::Link, thing) => self.build_link(progressing, index, Offered { on, thing }),
+            (LayerDefinition::NetworkFileSystem, thing) => {
+                self.build_network_file_system(progressing, index, Offered { on, thing })
+            }
+            (LayerDefinition::NetworkDisk, thing) => {
+                self.build_network_disk(progressing, index, Offered { on, thing })
+            }
+            (LayerDefinition::Hypervisor(spec), thing) => {
+                self.build_guest(progressing, index, spec, Offered { on, thing })
+            }
+            _ => Err(BuildError::refused(
+                layer,
+                "it does not fit on the layer below it; the parser should have refused this stack",
             )),
         }
     }

@@ -94,12 +94,8 @@ impl Lab {
             image,
         });
         tune(progressing, on, layer, &device)?;
-        progressing.points.push(BlockPoint {
-            offered_by: index,
-            machine: on,
-            device: device.clone(),
-            begins_at: None,
-        });
+        let point = BlockPoint { offered_by: index, machine: on, device: device.clone(), begins_at: None };
+        progressing.points.push(point);
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, NfsExport, ReadySign};
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
-use nestor_stack::{LayerIndex, MachineLabel};
+use nestor_stack::{Layer, LayerIndex, MachineLabel};
 
 use crate::built::{BuiltFileSystem, BuiltStack, Exported, UndoStep};
 use crate::image::free_bytes;
@@ -70,12 +70,7 @@ impl Lab {
         let (server, client) = (progressing.machine(remote.server), progressing.machine(on));
         self.load_modules(&server, SERVER_MODULES);
         self.load_modules(&client, CLIENT_MODULES);
-        start_port_mapper(progressing, &server, &remote)
-            .map_err(|e| not_up(layer.label(), NetworkService::PortMapper, &PORT_MAPPER_COMMAND, e))?;
-        export(progressing, &server, &remote, &exported, &options).map_err(failed)?;
-        start_mount_server(progressing, &server, &remote)
-            .map_err(|e| not_up(layer.label(), NetworkService::Mount, &MOUNT_COMMAND, e))?;
-        server.watch_nfs_server().map_err(failed)?;
+        serve_directory(progressing, layer, (&server, &remote), &exported, &options)?;
         let target = progressing.mount_point(on, index);
         let source = format!("{}:{}", remote.server_address, exported_as(&options, &exported));
         let mount_options = mount_options(&options, &remote);
@@ -146,6 +141,23 @@ fn not_exported(server: &Machine, export: NfsExport) -> Option<LinkProblem> {
 /// What a client calls the exported directory.
 fn exported_as<'a>(options: &NfsOptions, path: &'a str) -> &'a str {
     if options.version == NfsVersion::V3 { path } else { "/" }
+}
+
+/// Exports a directory by the servers that a client needs, and hears of their end.
+fn serve_directory(
+    progressing: &mut Progressing<'_>,
+    layer: &Layer,
+    (server, remote): (&Machine, &Remote),
+    exported: &str,
+    options: &NfsOptions,
+) -> Result<(), BuildError> {
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
+    start_port_mapper(progressing, server, remote)
+        .map_err(|e| not_up(layer.label(), NetworkService::PortMapper, &PORT_MAPPER_COMMAND, e))?;
+    export(progressing, server, remote, exported, options).map_err(failed)?;
+    start_mount_server(progressing, server, remote)
+        .map_err(|e| not_up(layer.label(), NetworkService::Mount, &MOUNT_COMMAND, e))?;
+    server.watch_nfs_server().map_err(failed)
 }
 
 /// Starts the server, if it does not run, and exports a directory to the client.

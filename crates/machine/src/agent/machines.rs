@@ -128,6 +128,10 @@ impl Agent {
         })
     }
 
+    pub(super) fn take_instructions(&self, place: MachinePlace) -> Obeyed {
+        Ok(Answer::Instructions(self.machine(place)?.take_instructions()))
+    }
+
     /// Does something with a disk of a machine, and names both if that fails.
     pub(super) fn with_disk(
         &self,

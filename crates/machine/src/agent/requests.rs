@@ -63,9 +63,7 @@ impl Agent {
             Request::Run(command) => self.run(&command),
             Request::StartProcess { command, output } => self.start_process(&command, &output),
             Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
-            Request::AwaitReady { process, sign, timeout_ms } => {
-                self.await_ready(process, &sign, ms(timeout_ms))
-            }
+            Request::AwaitReady { process, sign, timeout_ms } => self.await_ready(process, &sign, timeout_ms),
             Request::WriteFile { path, contents } => write_file(&path, &contents),
             Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
             Request::MakeDirectory { path } => self.make_directory(&path),
@@ -77,30 +75,19 @@ impl Agent {
             Request::DetachLoop { device } => self.detach_loop(&device),
             Request::Claim { path, kind } => self.claim(path, kind),
             Request::Inspect { path } => self.inspect(&path),
-            Request::EraseAtRelease { path } => {
-                self.enter(Resource::Signatures { path }).map(|_| Answer::Done)
-            }
+            Request::EraseAtRelease { path } => self.erase_at_release(path),
             Request::Release { path } => self.release(&path),
             Request::Set { path, value } => self.set(&path, &value),
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::StartApart { machine } => self.start_apart(machine),
             Request::OwnNfsServer(export) => self.own_nfs_server(&export),
-            Request::WatchNfsServer => {
-                self.watch_nfs_server();
-                Ok(Answer::Done)
-            }
-            Request::EndNfsServer(export) => {
-                self.expect_end_of_nfs_server();
-                let is_it = |r: &Resource| matches!(r, Resource::NfsServer { export: e, .. } if *e == export);
-                self.undo(&format!("nestor did not start an NFS server for {export}"), is_it)
-            }
+            Request::WatchNfsServer => self.watch_nfs_server(),
+            Request::EndNfsServer(export) => self.end_nfs_server(&export),
             Request::KeepMachine { machine, path, timeout_ms } => {
                 self.keep_machine(machine, &path, ms(timeout_ms))
             }
-            Request::TakeInstructions { machine } => {
-                Ok(Answer::Instructions(self.machine(machine)?.take_instructions()))
-            }
+            Request::TakeInstructions { machine } => self.take_instructions(machine),
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
             Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(machine)?.tick_offset()?)),
             Request::StopMachine { machine } => self.stop_machine(machine),
@@ -160,7 +147,8 @@ impl Agent {
         Ok(Answer::Finished(finished))
     }
 
-    fn await_ready(&self, pid: u32, sign: &ReadySign, limit: Duration) -> Obeyed {
+    fn await_ready(&self, pid: u32, sign: &ReadySign, timeout_ms: u64) -> Obeyed {
+        let limit = Duration::from_millis(timeout_ms);
         let deadline = Instant::now() + limit;
         loop {
             let ended = match lock(&self.processes).get_mut(&pid) {
@@ -267,13 +255,20 @@ impl Agent {
     }
 
     /// From now on whoever uses the server hears when it ends by itself.
-    fn watch_nfs_server(&self) {
+    fn watch_nfs_server(&self) -> Obeyed {
         let users = lock(&self.machines).values().map(|user| Arc::downgrade(&user.machine)).collect();
         let watch = NfsServerWatch { users, unasked: self.unasked.get().cloned(), is_to_end: Arc::default() };
         if let Some(former) = lock(&self.nfs_server_ends).replace(Arc::clone(&watch.is_to_end)) {
             former.store(true, Ordering::Relaxed);
         }
         watch.begin();
+        Ok(Answer::Done)
+    }
+
+    fn end_nfs_server(&self, export: &NfsExport) -> Obeyed {
+        self.expect_end_of_nfs_server();
+        let is_it = |r: &Resource| matches!(r, Resource::NfsServer { export: e, .. } if e == export);
+        self.undo(&format!("nestor did not start an NFS server for {export}"), is_it)
     }
 
     /// It is ended now because that was asked for.
@@ -329,6 +324,10 @@ impl Agent {
         let found = media::found_in(&medium)
             .map_err(|e| Refusal::of_io(&format!("{path} could not be looked at"), &e))?;
         Ok(Answer::Found(found))
+    }
+
+    fn erase_at_release(&self, path: String) -> Obeyed {
+        self.enter(Resource::Signatures { path }).map(|_| Answer::Done)
     }
 
     fn release(&self, path: &str) -> Obeyed {
