@@ -37,15 +37,6 @@ impl StoredRequests for Vec<Request> {
     }
 }
 
-impl<F> StoredRequests for F
-where
-    F: Fn() -> Result<RequestStream<'static>, TraceError>,
-{
-    fn open(&self) -> Result<RequestStream<'_>, TraceError> {
-        self()
-    }
-}
-
 /// Whether something between two levels can answer a request without the lower one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

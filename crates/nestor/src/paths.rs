@@ -2,12 +2,26 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context as _, Result};
+use nestor_ownership::{TempDir, WORK_VARIABLE, place_for_temporary, temporary_directory_in};
+
 /// Lab images and what probes found: `$NESTOR_CACHE`, or `nestor` in the user's cache directory.
 pub fn cache_directory() -> PathBuf {
     if let Some(directory) = std::env::var_os("NESTOR_CACHE").filter(|d| !d.is_empty()) {
         return directory.into();
     }
     user_directory("XDG_CACHE_HOME", ".cache")
+}
+
+/// A new directory for large temporary files of one command; it is removed when it is dropped.
+///
+/// # Errors
+/// When it cannot be made where such files are to be.
+pub fn temporary_directory(prefix: &str) -> Result<TempDir> {
+    let place = place_for_temporary();
+    temporary_directory_in(&place, prefix).with_context(|| {
+        format!("{} cannot be used; set {WORK_VARIABLE} to another directory", place.display())
+    })
 }
 
 /// Results, unless another file is named: `nestor/results.sqlite` in the user's data directory.

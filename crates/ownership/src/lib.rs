@@ -21,10 +21,8 @@ pub use beside::{new_beside, new_file, replace, replace_durably};
 pub use locked_directory::LockedDirectory;
 pub use make::{Above, NotMade, make_above, open_above};
 pub use own_file::FileKind;
-pub use temporary::{
-    NoTemporary, PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory,
-    temporary_directory_in, unnamed_file,
-};
+pub use tempfile::TempDir;
+pub use temporary::{PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory_in, unnamed_file};
 pub use walk::{above, resolved};
 pub use writers::{Writers, of_open as writers, of_path as writers_at};
 

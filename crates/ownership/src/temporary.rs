@@ -15,16 +15,6 @@ pub const WORK_VARIABLE: &str = "NESTOR_WORK";
 /// The default place for them; for work directories only if the user has no cache directory.
 pub const PUBLIC_PLACE: &str = "/var/tmp";
 
-/// There is no place for large temporary files.
-#[derive(Debug, thiserror::Error)]
-#[error("{} cannot be used; set {WORK_VARIABLE} to another directory", place.display())]
-pub struct NoTemporary {
-    /// Where they were to be.
-    place: PathBuf,
-    /// Why not.
-    source: io::Error,
-}
-
 /// Random characters of a name.
 const CHANCE: usize = 16;
 
@@ -34,15 +24,6 @@ pub fn place_for_temporary() -> PathBuf {
     std::env::var_os(WORK_VARIABLE)
         .filter(|v| !v.is_empty())
         .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
-}
-
-/// A new directory in the place for large temporary files of one command; see [`temporary_directory_in`].
-///
-/// # Errors
-/// If it cannot be created there.
-pub fn temporary_directory(prefix: &str) -> Result<TempDir, NoTemporary> {
-    let place = place_for_temporary();
-    temporary_directory_in(&place, prefix).map_err(|source| NoTemporary { place, source })
 }
 
 /// A new directory in `place` that is removed when it is dropped. Its name cannot be guessed, and only this user may use it,

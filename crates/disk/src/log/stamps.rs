@@ -13,10 +13,10 @@
 //! | 4 × 2 | sectors, 1 if the request read |
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use nestor_log::read_up_to;
+use nestor_log::{Cursor, Decode, Fields, ReadStep};
 use serde::{Deserialize, Serialize};
 
 use super::fault::LogFault;
@@ -67,24 +67,25 @@ pub fn stamp_of(start: &[u8; STAMP_BYTES]) -> Option<u64> {
 
 impl StampRun {
     fn encode(&self) -> [u8; STAMP_RECORD_BYTES] {
-        let mut bytes = [0; STAMP_RECORD_BYTES];
-        for (index, field) in [self.sequence, self.sector, self.stamp].iter().enumerate() {
-            bytes[index * 8..index * 8 + 8].copy_from_slice(&field.to_le_bytes());
+        let mut out = Fields::default();
+        for field in [self.sequence, self.sector, self.stamp] {
+            out.u64(field);
         }
-        bytes[24..28].copy_from_slice(&self.sectors.to_le_bytes());
-        bytes[28..].copy_from_slice(&u32::from(self.read).to_le_bytes());
-        bytes
+        out.u32(self.sectors);
+        out.u32(self.read.into());
+        out.finish()
     }
 
     fn decode(bytes: &[u8; STAMP_RECORD_BYTES]) -> Result<Self, LogFault> {
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let read = match word(28) {
+        let mut from = Cursor::at(bytes, 0);
+        let [sequence, sector, stamp] = [(); 3].map(|()| from.u64());
+        let sectors = from.u32();
+        let read = match from.u32() {
             0 => false,
             1 => true,
             other => return Err(LogFault::Direction(other)),
         };
-        Ok(Self { sequence: long(0), sector: long(8), stamp: long(16), sectors: word(24), read })
+        Ok(Self { sequence, sector, sectors, stamp, read })
     }
 }
 
@@ -107,12 +108,8 @@ impl StampWriter {
         let path = path.as_ref().to_owned();
         let kind = FileKind { name: "a file of stamps", magic: FILE_MAGIC };
         let file = kind.create(&path, 0o600).map_err(DiskError::io("create the file of stamps", &path))?;
-        let mut header = [0; STAMP_HEADER_BYTES];
-        header[..8].copy_from_slice(FILE_MAGIC);
-        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        header[12..].copy_from_slice(&(STAMP_RECORD_BYTES as u32).to_le_bytes());
         let mut out = BufWriter::with_capacity(1 << 18, file);
-        out.write_all(&header).map_err(DiskError::io("write the file of stamps", &path))?;
+        out.write_all(&StampFile::written()).map_err(DiskError::io("write the file of stamps", &path))?;
         Ok(Self { path, out, failed: None, runs: 0 })
     }
 
@@ -139,74 +136,54 @@ impl StampWriter {
 }
 
 /// Iterates over the runs of a stamp file in constant memory. After the first error the iterator ends.
-pub struct StampReader<R> {
-    source: R,
-    path: PathBuf,
-    offset: u64,
-    ended: bool,
-}
+pub type StampReader<R> = nestor_log::Reader<StampFile, R, STAMP_HEADER_BYTES, STAMP_RECORD_BYTES>;
 
-impl StampReader<BufReader<File>> {
-    /// Opens a stamp file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not a file of stamps.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, DiskError> {
-        let path = path.as_ref();
-        let file = File::open(path).map_err(DiskError::io("open the file of stamps", path))?;
-        Self::new(BufReader::with_capacity(1 << 16, file), path)
+/// The file of stamps.
+pub enum StampFile {}
+
+impl StampFile {
+    /// Its header: what it is, the version, the length of a record.
+    fn written() -> [u8; STAMP_HEADER_BYTES] {
+        let mut out = Fields::default();
+        out.put(FILE_MAGIC);
+        out.u32(VERSION);
+        out.u32(STAMP_RECORD_BYTES as u32);
+        out.finish()
     }
 }
 
-impl<R: Read> StampReader<R> {
-    /// Reads the header from `source`; `path` is what errors call it.
-    ///
-    /// # Errors
-    /// As [`StampReader::open`].
-    pub fn new(mut source: R, path: impl Into<PathBuf>) -> Result<Self, DiskError> {
-        let path = path.into();
-        let mut header = [0; STAMP_HEADER_BYTES];
-        let wrong = |reason| DiskError::Log { path: path.clone(), offset: 0, reason };
-        match source.read_exact(&mut header) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(wrong(LogFault::CutStampHeader));
-            }
-            Err(error) => return Err(DiskError::io("read the file of stamps", &path)(error)),
-        }
-        let sizes = [VERSION.to_le_bytes(), (STAMP_RECORD_BYTES as u32).to_le_bytes()].concat();
-        if &header[..8] != FILE_MAGIC || header[8..] != sizes {
-            return Err(wrong(LogFault::NoStamps));
-        }
-        Ok(Self { source, path, offset: STAMP_HEADER_BYTES as u64, ended: false })
+impl Decode<STAMP_HEADER_BYTES, STAMP_RECORD_BYTES> for StampFile {
+    type Header = ();
+    type Record = StampRun;
+    type Fault = LogFault;
+    type Error = DiskError;
+
+    fn header(bytes: &[u8; STAMP_HEADER_BYTES]) -> Result<(), (u64, LogFault)> {
+        if *bytes == Self::written() { Ok(()) } else { Err((0, LogFault::NoStamps)) }
     }
-}
 
-impl<R: Read> Iterator for StampReader<R> {
-    type Item = Result<StampRun, DiskError>;
+    fn record(bytes: &[u8; STAMP_RECORD_BYTES]) -> Result<StampRun, LogFault> {
+        StampRun::decode(bytes)
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let mut bytes = [0; STAMP_RECORD_BYTES];
-        let filled = match read_up_to(&mut self.source, &mut bytes) {
-            Ok(filled) => filled,
-            Err(error) => {
-                self.ended = true;
-                return Some(Err(DiskError::io("read the file of stamps", &self.path)(error)));
-            }
+    fn cut_header() -> LogFault {
+        LogFault::CutStampHeader
+    }
+
+    fn cut_record(bytes: usize) -> LogFault {
+        LogFault::CutStamp(bytes)
+    }
+
+    fn unreadable(step: ReadStep, path: &Path, source: io::Error) -> DiskError {
+        let action = match step {
+            ReadStep::Open => "open the file of stamps",
+            ReadStep::Read => "read the file of stamps",
         };
-        let at = self.offset;
-        self.offset += filled as u64;
-        let wrong = |reason| DiskError::Log { path: self.path.clone(), offset: at, reason };
-        let run = match filled {
-            0 => None,
-            STAMP_RECORD_BYTES => Some(StampRun::decode(&bytes).map_err(wrong)),
-            _ => Some(Err(wrong(LogFault::CutStamp(filled)))),
-        };
-        self.ended = !matches!(run, Some(Ok(_)));
-        run
+        DiskError::io(action, path)(source)
+    }
+
+    fn faulty(path: PathBuf, offset: u64, reason: LogFault) -> DiskError {
+        DiskError::Log { path, offset, reason }
     }
 }
 

@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use nestor_link::End;
 use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
-use nestor_ownership::temporary_directory;
 use nestor_stack::Layer;
 use nestor_text::units::{self, Scale};
 use serde::Serialize;
 
 use super::{figures, wire};
 use crate::output::{columns, fitted, print_json, table_within};
+use crate::paths::temporary_directory;
 
 /// The links that are checked if none is named: those that the model is to be right for.
 const USUAL: [&str; 5] =

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
-use nestor_ownership::temporary_directory;
 use nestor_report::units;
 use serde::Serialize;
 
 use crate::output::print_json;
+use crate::paths::temporary_directory;
 use crate::whole_file;
 
 /// Arguments of `nestor trace export`.
