@@ -87,6 +87,8 @@ impl Lab {
             (LayerDefinition::Partition, Thing::Block { device, zeroed }) => {
                 build_partition(progressing, index, on, &device, zeroed)
             }
+            // The machine was booted under Xen, and has the same device.
+            (LayerDefinition::PrivilegedDomain, thing @ Thing::Block { .. }) => Ok(Offered { on, thing }),
             (LayerDefinition::Link, thing) => self.build_link(progressing, index, Offered { on, thing }),
             (LayerDefinition::NetworkFileSystem, thing) => {
                 self.build_network_file_system(progressing, index, Offered { on, thing })

@@ -324,7 +324,12 @@ impl Lab {
             let layer = segment.crossing.map(|at| stack.layer(at));
             if let Some((layer, options)) = layer.and_then(|layer| Some((layer, layer.hypervisor()?))) {
                 let at_start = options.disk.attach() == Attach::AtStart;
-                digest.update(format!("{} {} {at_start} {:?};", layer.name(), options.cpus, options.disk.xen_guest()));
+                digest.update(format!(
+                    "{} {} {at_start} {:?};",
+                    layer.name(),
+                    options.cpus,
+                    options.disk.xen_guest()
+                ));
             }
         }
         Ok(hex::encode(&digest.finalize()[..12]))

@@ -268,7 +268,8 @@ impl Lab {
         let needs_exactly = stated.is_some() || under_xen;
         let fits = |spec: &MachineSpec| {
             let bytes = memory::of_host(spec);
-            spec.under_xen.is_some() == under_xen && if needs_exactly { bytes == needed } else { bytes >= needed }
+            spec.under_xen.is_some() == under_xen
+                && if needs_exactly { bytes == needed } else { bytes >= needed }
         };
         if self.emulated_host().is_some_and(|(_, booted)| !fits(&booted.spec)) {
             self.stop_host();

@@ -11,7 +11,8 @@ const XEN_BYTES: u64 = 192 << 20;
 
 /// The Xen below the host of a stack, if there is one; `host_bytes` is what the host has together with its guests.
 pub fn under_xen(stack: &Stack, host_bytes: u64, hypervisor: String) -> Option<UnderXen> {
-    let guests = stack.machines().inside(MachineIndex::OUTERMOST).map(|guest| guest_needs(stack, guest)).sum();
+    let guests =
+        stack.machines().inside(MachineIndex::OUTERMOST).map(|guest| guest_needs(stack, guest)).sum();
     let privileged_memory_bytes = host_bytes.saturating_sub(guests);
     stack.is_under_xen().then_some(UnderXen { hypervisor, privileged_memory_bytes })
 }

@@ -99,7 +99,8 @@ fn start() -> Result<(), String> {
     enter_root(&disks::find(&DiskMark::Root, ROOT_LIMIT).map_err(|e| e.message)?)?;
     prepare_root();
     let port = open_agent_port()?;
-    xen::make_raw(&port).map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
+    xen::make_raw(&port)
+        .map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
     let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
     for problem in agent.serve(reader, port) {

@@ -251,7 +251,7 @@ fn every_image_is_made_and_opened() {
         run(&argv);
         let cache = if has_direct_io(folder.path()) { "none" } else { "writeback" };
         let hypervisor = Stack::parse(&format!("kvm:cache={cache}:discard=unmap/hdd")).unwrap();
-        let host = hypervisor.layers()[0].hypervisor().unwrap().block;
+        let host = hypervisor.layers()[0].host_block().unwrap();
         qemu.execute("blockdev-add", &host.file_node("file", HostTarget::File(path))).unwrap();
         let node = (spec.blockdev)(layer, "disk", "file", &host);
         qemu.execute("blockdev-add", &node).unwrap_or_else(|e| panic!("{layer}: {e}"));
@@ -285,7 +285,7 @@ fn every_cache_mode_and_aio_opens_a_file() {
                 assert!(aio == "native", "{cache} and {aio} are refused");
                 continue;
             };
-            let host = stack.layers()[0].hypervisor().unwrap().block;
+            let host = stack.layers()[0].host_block().unwrap();
             let node = host.file_node("file", HostTarget::File(path.to_str().unwrap()));
             match qemu.execute("blockdev-add", &node) {
                 Ok(_) => {}
@@ -304,9 +304,8 @@ fn every_cache_mode_and_aio_opens_a_file() {
     }
     // What is refused is what QEMU refuses.
     let mut node = Stack::parse("kvm:cache=writeback/hdd").unwrap().layers()[0]
-        .hypervisor()
+        .host_block()
         .unwrap()
-        .block
         .file_node("file", HostTarget::File(path.to_str().unwrap()));
     node["aio"] = json!("native");
     assert!(qemu.execute("blockdev-add", &node).unwrap_err().contains("native"));
@@ -368,7 +367,7 @@ fn a_virtual_machine_has_its_options() {
     let stack = Stack::parse("ext4/tcg:disk=nvme:cpus=2:memory=1G:sched=bfq:readahead=128k/hdd").unwrap();
     let layer: &Layer = &stack.layers()[1];
     let options = layer.hypervisor().unwrap();
-    assert_eq!((options.device.name, options.cpus, options.memory), ("nvme", 2, Bytes::gib(1)));
+    assert_eq!((options.disk.model(), options.cpus, options.memory), ("nvme", 2, Bytes::gib(1)));
     assert_eq!((options.tuning.scheduler, options.tuning.readahead), (Some("bfq"), Some(Bytes::kib(128))));
     assert!(stack.layers()[0].hypervisor().is_none());
 }

@@ -55,6 +55,7 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 struct Addition {
     packages: Vec<String>,
+    boot_modules: Vec<String>,
     required_modules: Vec<String>,
     hypervisor: Option<String>,
 }
@@ -71,6 +72,7 @@ impl Recipe {
         if let Some(pack) = pack {
             let added: Addition = toml::from_str(pack_text(pack)).expect("lab/packs is checked by a test");
             recipe.packages.extend(added.packages);
+            recipe.boot_modules.extend(added.boot_modules);
             recipe.required_modules.extend(added.required_modules);
             recipe.hypervisor = added.hypervisor;
         }

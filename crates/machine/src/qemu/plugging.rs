@@ -92,7 +92,12 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
                 remove_when_free(qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
             })
         }
+        DiskBackend::Own(OwnDisk::Xen(_)) => Err(of_another_hypervisor()),
     }
+}
+
+fn of_another_hypervisor() -> Refusal {
+    Refusal::new(Cause::NotSupported, "QEMU has no disks of Xen")
 }
 
 fn attach_interface_steps(
@@ -132,6 +137,7 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 undo.push(("device_del", json!({ "id": device["id"] })));
             }
         }
+        DiskBackend::Own(OwnDisk::Xen(_)) => return Err(of_another_hypervisor()),
     }
     Ok(())
 }

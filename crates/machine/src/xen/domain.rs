@@ -35,13 +35,17 @@ remove) xenstore-rm "$XENBUS_PATH/hotplug-status" ;;
 esac
 "#;
 
+/// Lines of Xen's log that a message about a domain shows.
+const LOG_LINES: usize = 24;
+
 /// A running domain.
 pub struct Domain {
     connection: Connection,
+    guest: XenGuest,
     name: String,
     directory: PathBuf,
     spawner: Spawner,
-    /// The loop device of a raw image that is its disk, with its mark.
+    /// The mark of the loop device of its disk, and the raw image that it is made of.
     loop_device: Mutex<Option<(String, String)>>,
 }
 
@@ -51,7 +55,8 @@ impl Domain {
     /// # Errors
     /// Why it did not come up.
     pub fn boot(spec: &MachineSpec, directory: PathBuf, spawner: Spawner) -> Result<Self, Refusal> {
-        let guest = spec.xen_guest.ok_or_else(|| Refusal::from("it is not said how Xen is to run the machine"))?;
+        let guest =
+            spec.xen_guest.ok_or_else(|| Refusal::from("it is not said how Xen is to run the machine"))?;
         tools::make_ready(&spawner)?;
         let name = format!("nestor-{}", spec.place);
         let configuration = prepare(spec, guest, &name, &directory)?;
@@ -66,7 +71,7 @@ impl Domain {
                 return Err(e);
             }
         };
-        let domain = Self { connection, name, directory, spawner, loop_device: Mutex::default() };
+        let domain = Self { connection, guest, name, directory, spawner, loop_device: Mutex::default() };
         let left = deadline.saturating_duration_since(Instant::now());
         domain.connection.wait_hello(left).map_err(|e| {
             let message = format!("{}{}", e.of_new_agent(), domain.last_words());
@@ -87,7 +92,8 @@ fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) ->
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|e| failed(directory, &e))?;
     let (archive, script) = (directory.join("initramfs.cpio"), directory.join("disk"));
-    initramfs(Path::new(&spec.modules_cpio), Path::new(OWN_BINARY), &archive).map_err(|e| failed(&archive, &e))?;
+    initramfs(Path::new(&spec.modules_cpio), Path::new(OWN_BINARY), &archive)
+        .map_err(|e| failed(&archive, &e))?;
     fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
     let files = DomainFiles { initramfs: &archive, script: &script };
@@ -105,7 +111,8 @@ fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<Connectio
     let path = format!("/local/domain/{number}/console/tty");
     let terminal = tools::run(spawner, &["xenstore-read", &path])?;
     let opened = console::open(Path::new(&terminal)).and_then(|stream| Ok((stream.try_clone()?, stream)));
-    let (reader, writer) = opened.map_err(|e| Refusal::of_io(&format!("the console {terminal} could not be opened"), &e))?;
+    let (reader, writer) =
+        opened.map_err(|e| Refusal::of_io(&format!("the console {terminal} could not be opened"), &e))?;
     Ok(Connection::new(reader, writer))
 }
 
@@ -121,10 +128,12 @@ impl RunningMachine for Domain {
         let device = match disk {
             XenDisk::Device(device) => device.clone(),
             XenDisk::RawImage(path) => {
-                let failed = |e: std::io::Error| Refusal::of_io(&format!("no loop device could be made of {path}"), &e);
+                let failed = |e: std::io::Error| {
+                    Refusal::of_io(&format!("no loop device could be made of {path}"), &e)
+                };
                 let mark = loop_device::new_mark().map_err(failed)?;
                 let device = loop_device::attach(Path::new(path), true, &mark).map_err(failed)?;
-                *lock(&self.loop_device) = Some((device.clone(), mark));
+                *lock(&self.loop_device) = Some((mark, path.clone()));
                 device
             }
         };
@@ -159,8 +168,12 @@ impl RunningMachine for Domain {
     }
 
     fn tick_offset(&self) -> Result<i64, Refusal> {
-        // `tsc_mode=native`: the counter of the processor as it is.
-        Ok(0)
+        match self.guest {
+            // `tsc_mode=native`: the counter of the processor as it is.
+            XenGuest::Pv => Ok(0),
+            // Its counter begins when it is made; Xen does not tell when, of the processor's counter, that was.
+            XenGuest::Pvh => Err(not_supported("the offset of the counter is not known of")),
+        }
     }
 
     fn stop(&self) {
@@ -182,18 +195,21 @@ impl RunningMachine for Domain {
     }
 
     fn last_words(&self) -> String {
-        match self.xl(&["list", &self.name]) {
-            Ok(state) => format!("; Xen says of it:\n    {}", state.lines().last().unwrap_or_default()),
-            Err(e) => format!("; {e}"),
-        }
+        let last = |text: &str, lines: usize| {
+            let all: Vec<&str> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n    ")
+        };
+        let of = |words: &[&str], lines| self.xl(words).map_or_else(|e| e.message, |text| last(&text, lines));
+        let (state, log) = (of(&["list", &self.name], 1), of(&["dmesg"], LOG_LINES));
+        format!("; Xen says of it:\n    {state}\n  Xen's log ends:\n    {log}")
     }
 }
 
 impl Domain {
     fn forget_loop_device(&self) {
-        if let Some((device, mark)) = lock(&self.loop_device).take() {
+        if let Some((mark, image)) = lock(&self.loop_device).take() {
             // The privileged domain ends with all that is in it.
-            let _ = loop_device::detach(&device, &mark);
+            let _ = loop_device::detach(&mark, &image);
         }
     }
 }

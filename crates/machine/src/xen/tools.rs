@@ -1,7 +1,9 @@
 //! Xen's tools in the privileged domain: the daemons that domains need, and `xl`.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::agent::process::{self, Spawner};
 use crate::message::Command;
@@ -12,6 +14,19 @@ pub const XL: &str = "xl";
 
 /// Where Debian has the programs of Xen that are on no search path.
 const PROGRAMS: &str = "/usr/lib/xen-4.17/bin";
+
+/// Where the store, which holds what domains know of each other, is asked.
+const STORE_SOCKET: &str = "/var/run/xenstored/socket";
+
+/// What the daemons print.
+const LOG: &str = "/var/log/xen/daemons.log";
+
+/// What loads the back end of disks, and the ways from programs to Xen.
+const MODULES: [&str; 8] =
+    ["modprobe", "--all", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xenfs", "xen-blkback"];
+
+/// How long the store may take to answer.
+const READY_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a tool may take.
 const LIMIT_MS: u64 = 60_000;
@@ -32,9 +47,7 @@ pub fn version() -> Option<String> {
 /// # Errors
 /// It is not there, or what it said when it failed.
 pub fn run(spawner: &Spawner, words: &[&str]) -> Result<String, Refusal> {
-    let argv = [&[&*program(words[0])], &words[1..]].concat();
-    let command = Command { timeout_ms: LIMIT_MS, ..Command::new(argv) };
-    let finished = process::run(spawner, &command, |_| {})?;
+    let finished = process::run(spawner, &command(words), |_| {})?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if finished.succeeded() {
         return Ok(said(&finished.stdout));
@@ -43,6 +56,12 @@ pub fn run(spawner: &Spawner, words: &[&str]) -> Result<String, Refusal> {
     let (program, why) = (words[0].to_owned(), said(&finished.stderr));
     let message = format!("`{}` failed ({ended}): {why}", words.join(" "));
     Err(Refusal::new(Cause::ProgramFailed { program, ended }, message))
+}
+
+fn command(words: &[&str]) -> Command {
+    let program = program(words[0]);
+    let argv = std::iter::once(&*program).chain(words[1..].iter().copied());
+    Command { timeout_ms: LIMIT_MS, ..Command::new(argv) }
 }
 
 /// Starts what domains need, unless it runs.
@@ -54,22 +73,37 @@ pub fn make_ready(spawner: &Spawner) -> Result<(), Refusal> {
         let message = "this machine is not the privileged domain of a Xen, which alone starts domains";
         return Err(Refusal::new(Cause::NotSupported, message));
     }
-    if run(spawner, &["xenstore-exists", "/local/domain/0/name"]).is_ok() {
+    // Before the store runs, whoever asks it waits for ever.
+    if is_store_there() {
         return Ok(());
     }
     for directory in DIRECTORIES {
         fs::create_dir_all(directory)
             .map_err(|e| Refusal::of_io(&format!("the directory {directory} could not be made"), &e))?;
     }
-    for words in [
-        &["modprobe", "--all", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xenfs", "xen-blkback"][..],
-        &["xenstored", "--pid-file", "/var/run/xenstored.pid"],
-        &["xen-init-dom0"],
-        &["xenconsoled", "--pid-file=/var/run/xenconsoled.pid"],
-    ] {
-        run(spawner, words)?;
+    run(spawner, &MODULES)?;
+    start(spawner, &["xenstored", "-N", "--pid-file", "/var/run/xenstored.pid"])?;
+    let deadline = Instant::now() + READY_LIMIT;
+    while !is_store_there() {
+        if Instant::now() > deadline {
+            return Err(Refusal::new(
+                Cause::NotStarted,
+                format!("xenstored does not answer; its output is in {LOG}"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(())
+    run(spawner, &["xen-init-dom0"])?;
+    start(spawner, &["xenconsoled", "--interactive", "--pid-file=/var/run/xenconsoled.pid"])
+}
+
+/// Starts a daemon in the foreground, so that it ends with the agent.
+fn start(spawner: &Spawner, words: &[&str]) -> Result<(), Refusal> {
+    process::start(spawner, &command(words), LOG).map(drop)
+}
+
+fn is_store_there() -> bool {
+    UnixStream::connect(STORE_SOCKET).is_ok()
 }
 
 fn is_privileged_domain() -> bool {

@@ -429,7 +429,7 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
             FailureCause::NotPossible
         }
         LabProblem::Link(LinkProblem::NoServer { source, .. }) => cause_of_layer(source),
-        LabProblem::NoHypervisor => FailureCause::NotInstalled,
+        LabProblem::NoHypervisor | LabProblem::NoPack { .. } => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),

@@ -176,7 +176,7 @@ fn start_recorders(
     }
     if trace == TraceMode::Full {
         for disk in &built.virtual_disks {
-            recorders.push(Recorder::of_virtual_disk(built, disk)?);
+            recorders.extend(Recorder::of_virtual_disk(built, disk)?);
         }
         for point in CallPoint::all_of(built) {
             recorders.push(Recorder::of_calls(built, point)?);

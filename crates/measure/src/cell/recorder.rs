@@ -49,16 +49,17 @@ impl Recorder {
         Self::start(built, Subject::Point(point.offered_by), point.machine, &arguments)
     }
 
-    /// Starts the recorder of a hypervisor.
-    pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Result<Self, CellError> {
+    /// Starts the recorder of a hypervisor, of one that has a trace.
+    pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Result<Option<Self>, CellError> {
         let work_directory = Path::new(&built.machines[disk.machine].facts.work_directory);
-        let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, disk.guest);
+        let hypervisor = hypervisor(disk.hypervisor);
+        let Some(of_guest) = hypervisor.trace_arguments(work_directory, disk.guest) else { return Ok(None) };
         let mut arguments = vec!["hypervisor", "record"];
         arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
         if let Some(image) = built.image_of(disk).filter(|image| image.map_command.is_some()) {
             arguments.extend(["--format", &image.format]);
         }
-        Self::start(built, Subject::VirtualDisk(disk.layer), disk.machine, &arguments)
+        Self::start(built, Subject::VirtualDisk(disk.layer), disk.machine, &arguments).map(Some)
     }
 
     /// Starts the recorder of an end of the calls of a network file system.

@@ -84,7 +84,7 @@ impl Task<'_> {
         let mut lab = Lab::open(LabOptions {
             place,
             image: Some(lab_image::files()?),
-        packs: lab_image::packs()?,
+            packs: lab_image::packs()?,
             cache_directory,
             overwrite: Vec::new(),
             seed: self.job.seed,
