@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Stack;
+use crate::{LayerSpec, Stack};
 
 /// An addition to the lab image, so that the image of most stacks stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +21,13 @@ impl LabPack {
         match self {
             Self::Xen => "xen",
         }
+    }
+}
+
+impl LayerSpec {
+    /// What a machine that builds it needs besides what every lab image has.
+    pub fn lab_pack(&self) -> Option<LabPack> {
+        self.definition.is_under_xen().then_some(LabPack::Xen)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Conflict, Crossing, HypervisorKind, Layer, LayerDefinition, LayerInd
 
 /// Refuses Xen where Nestor does not run it.
 pub(crate) fn check_xen(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
-    let is_xen = |layer: &Layer| layer.is_under_xen();
+    let is_xen = |layer: &Layer| layer.definition().is_under_xen();
     let Some(lowest) = layers.iter().rposition(is_xen) else { return Ok(()) };
     let refuse = |at: usize, message: String, help: &str| {
         Err((&layers[at], Conflict { option: None, message, help: help.to_owned() }))
@@ -46,12 +46,12 @@ pub(crate) fn check_xen(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
     Ok(())
 }
 
-impl Layer {
+impl LayerDefinition {
     /// Whether it is there only under Xen.
-    fn is_under_xen(&self) -> bool {
-        match self.definition() {
-            LayerDefinition::PrivilegedDomain => true,
-            LayerDefinition::Hypervisor(spec) => spec.kind == HypervisorKind::Xen,
+    pub(crate) fn is_under_xen(&self) -> bool {
+        match self {
+            Self::PrivilegedDomain => true,
+            Self::Hypervisor(spec) => spec.kind == HypervisorKind::Xen,
             _ => false,
         }
     }
@@ -60,7 +60,7 @@ impl Layer {
 impl Stack {
     /// The lowest layer that is there only under Xen.
     pub(crate) fn lowest_under_xen(&self) -> Option<LayerIndex> {
-        self.indexed_layers().rev().find(|(_, layer)| layer.is_under_xen()).map(|(at, _)| at)
+        self.indexed_layers().rev().find(|(_, layer)| layer.definition().is_under_xen()).map(|(at, _)| at)
     }
 
     /// Whether the machine with the medium runs under Xen, as its privileged domain.

@@ -14,11 +14,15 @@ pub const ROOT_DISK: &str = "xvda";
 /// The disk of the hypervisor's layer.
 pub const DATA_DISK: &str = "xvdb";
 
-/// Kernel command line of a domain, after the word that makes it a lab machine. Its console is the agent's, so the kernel writes to Xen's own log,
-/// which `xl dmesg` shows. Without random places of programs, QEMU translates each program once; with them, to free the memory of a domain in
-/// which ten thousand programs have run takes hours (`tb_page_remove` in accel/tcg/translate-all.c walks a list of all translations).
-const KERNEL_COMMAND_LINE: &str = "console=ttyS0 earlyprintk=xen,keep norandmaps quiet loglevel=4 panic=-1 oops=panic \
-                                   random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
+/// Kernel command line of a domain, after the word that makes it a lab machine. Its console is the agent's, so the kernel gets another, which
+/// nothing reads. Without random places of programs, QEMU translates each program once; with them, to free the memory of a domain in which
+/// ten thousand programs have run takes hours (`tb_page_remove` in accel/tcg/translate-all.c walks a list of all translations).
+const KERNEL_COMMAND_LINE: &str = "console=ttyS0 norandmaps quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off \
+                                   nmi_watchdog=0 rdinit=/init";
+
+/// Lets the kernel write to Xen's own log, which `xl dmesg` shows. A paravirtualised kernel would write to the agent's console instead
+/// (`xenboot_write_console` in drivers/tty/hvc/hvc_xen.c).
+const TO_XENS_LOG: &str = "earlyprintk=xen,keep";
 
 /// The files of a domain in its privileged domain.
 pub struct DomainFiles<'a> {
@@ -30,6 +34,10 @@ pub struct DomainFiles<'a> {
 
 /// The configuration of a domain with its root disk.
 pub fn text(spec: &MachineSpec, guest: XenGuest, name: &str, files: &DomainFiles<'_>) -> Option<String> {
+    let log = match guest {
+        XenGuest::Pv => "",
+        XenGuest::Pvh => TO_XENS_LOG,
+    };
     let RootDisk::Opened { path: root } = &spec.root else { return None };
     let mut text = String::new();
     let mut set = |key: &str, value: &str| writeln!(text, "{key} = \"{}\"", escaped(value));
@@ -39,7 +47,7 @@ pub fn text(spec: &MachineSpec, guest: XenGuest, name: &str, files: &DomainFiles
         .and_then(|()| set("tsc_mode", "native"))
         .and_then(|()| set("kernel", &spec.kernel))
         .and_then(|()| set("ramdisk", &files.initramfs.display().to_string()))
-        .and_then(|()| set("extra", &format!("{GUEST_MARK} {KERNEL_COMMAND_LINE}")))
+        .and_then(|()| set("extra", &format!("{GUEST_MARK} {KERNEL_COMMAND_LINE} {log}")))
         .and_then(|()| set("on_poweroff", "destroy"))
         .and_then(|()| set("on_reboot", "destroy"))
         .and_then(|()| set("on_crash", "destroy"));

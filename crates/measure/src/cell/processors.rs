@@ -4,15 +4,20 @@
 //! only the samples between the first and the last I/O of its topmost block device count; of a client without one, those between
 //! the first and the last call of its network file system. The samples are taken in the machine (`nestor trace processors`), in its own time: requests from outside would arrive at unpredictable moments.
 
+use std::time::Duration;
+
 use nestor_kernel::processor_time::MachineTimes;
 use nestor_lab::{BuiltFileSystem, BuiltStack};
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, ReadySign};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::{MachineLabel, MachineName};
 
 /// Most milliseconds between samples: short against a run, long against what a sample costs an emulated machine. The sampler takes
 /// more of them where I/O has just begun.
 const INTERVAL_MS: u64 = 400;
+
+/// How long a sampler may take to begin.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a sampler may take to end.
 const STOP_LIMIT_MS: u64 = 5_000;
@@ -86,15 +91,17 @@ impl ProcessorWatch {
                 argv.push("--mark");
             }
             let said = format!("{file}.log");
-            match place.machine.start_process(Command::new(argv), &said) {
-                Ok(process) => {
-                    let (machine, label) = (place.machine.clone(), place.label);
-                    samplers.0.push(Sampler { machine, label, process, file, is_marking });
-                }
-                Err(e) => {
-                    let _ = samplers.finish();
-                    return Err(e);
-                }
+            let machine = place.machine.clone();
+            let started = machine.start_process(Command::new(argv), &said).and_then(|process| {
+                let sampler =
+                    Sampler { machine, label: place.label, process, file: file.clone(), is_marking };
+                samplers.0.push(sampler);
+                // A short run may be over before a slow machine has started it.
+                place.machine.await_ready(process, ReadySign::File(file), START_LIMIT)
+            });
+            if let Err(e) = started {
+                let _ = samplers.finish();
+                return Err(e);
             }
         }
         Ok(samplers)
