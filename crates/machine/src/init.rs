@@ -101,12 +101,19 @@ fn start() -> Result<(), String> {
     let port = open_agent_port()?;
     xen::make_raw(&port)
         .map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
+    let _ = fs::write("/proc/sys/kernel/printk", least_level_printed(&port));
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
     let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
     for problem in agent.serve(reader, port) {
         nestor_terminal::errln!("nestor init: {problem}");
     }
     Ok(())
+}
+
+/// Messages of the kernel below this level go to its consoles. A port that is a terminal is a console of the kernel, too
+/// (`xen_start_kernel` in arch/x86/xen/enlighten_pv.c), and what it printed there would be taken for the agent's.
+fn least_level_printed(port: &fs::File) -> &'static str {
+    if rustix::termios::isatty(port) { "0" } else { "4" }
 }
 
 fn say_hello() -> Result<(), String> {
@@ -196,8 +203,6 @@ fn prepare_root() {
         std::env::set_var("HOME", "/root");
         std::env::set_var("LC_ALL", "C");
     }
-    // Loads the modules of the hypervisor's other disks as they appear; a lab machine has no udev.
-    let _ = fs::write("/proc/sys/kernel/printk", "4");
 }
 
 fn open_agent_port() -> Result<fs::File, String> {

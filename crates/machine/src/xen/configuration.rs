@@ -17,7 +17,7 @@ pub const DATA_DISK: &str = "xvdb";
 /// Kernel command line of a domain, after the word that makes it a lab machine. Its console is the agent's, so the kernel gets another, which
 /// nothing reads. Without random places of programs, QEMU translates each program once; with them, to free the memory of a domain in which
 /// ten thousand programs have run takes hours (`tb_page_remove` in accel/tcg/translate-all.c walks a list of all translations).
-const KERNEL_COMMAND_LINE: &str = "console=ttyS0 norandmaps quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off \
+const KERNEL_COMMAND_LINE: &str = "console=ttyS0 norandmaps quiet loglevel=0 panic=-1 oops=panic random.trust_cpu=on mitigations=off \
                                    nmi_watchdog=0 rdinit=/init";
 
 /// Lets the kernel write to Xen's own log, which `xl dmesg` shows. A paravirtualised kernel would write to the agent's console instead
