@@ -4,7 +4,7 @@ use std::fmt;
 
 use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
-use nestor_stack::{LayerRole, MachineName};
+use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::metrics::{MemberWork, SeekMetrics, Timeline};
 use nestor_trace::rpc::CallKind;
@@ -140,8 +140,7 @@ impl LayerRow {
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
-        let below = measured.layers.iter().filter(|l| !l.is_application());
-        for (position, layer) in below.enumerate() {
+        for (position, layer) in measured.indexed_layers() {
             let mut row = match calls_of(measured, position) {
                 Some(calls) => Self::of_layer(layer, names).with_calls(calls),
                 None => Self::below(layer, names),
@@ -382,7 +381,7 @@ fn member_words(work: &MemberWork) -> Option<String> {
 }
 
 /// The recorded calls of the layer at a position of the stack, if it is a network file system that made any.
-fn calls_of(measured: &Measured, position: usize) -> Option<&CallMetrics> {
+fn calls_of(measured: &Measured, position: LayerIndex) -> Option<&CallMetrics> {
     let network = measured.networks.iter().find(|network| network.position == position)?;
     network.calls.as_deref().filter(|calls| !calls.procedures.is_empty())
 }
