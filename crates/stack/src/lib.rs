@@ -66,6 +66,7 @@ pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
+pub use layer_kind::{DataJournal, image_format};
 pub use layers::network::{
     BelievedAttributes, Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default,
 };
