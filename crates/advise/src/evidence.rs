@@ -2,7 +2,7 @@
 
 use nestor_explain::{Evidence, explain};
 use nestor_results::{
-    CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun, WrittenWorkload,
+    CellRecord, LayerRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun, WrittenWorkload,
 };
 use nestor_text::units;
 use nestor_workload::RateUnit;
@@ -45,8 +45,7 @@ fn block_of(record: &CellRecord) -> String {
 pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
     let measured = run.record.measured()?;
     let Some((guest, medium)) = ends(measured) else { return commit_trace(run, measured) };
-    let (guest_metrics, medium_metrics) =
-        (measured.layers[guest].metrics.as_ref()?, measured.layers[medium].metrics.as_ref()?);
+    let (guest_metrics, medium_metrics) = (guest.metrics.as_ref()?, medium.metrics.as_ref()?);
     if guest_metrics.dropped_events + medium_metrics.dropped_events > 0 {
         return None;
     }
@@ -62,7 +61,7 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
         guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,
         guest_writes: guest_metrics.write.issued,
         guest_write_bytes: guest_metrics.write.issued_bytes,
-        medium: measured.layers[medium].layer.clone(),
+        medium: medium.layer.clone(),
         medium_flushes: medium_metrics.flushes + medium_metrics.fua_writes,
         medium_write_bytes: medium_metrics.write.issued_bytes,
     })
@@ -92,12 +91,12 @@ fn commit_trace(run: &StoredRun, measured: &Measured) -> Option<FlushTrace> {
 }
 
 /// The traced edges at the guest's device and at the medium.
-fn ends(measured: &Measured) -> Option<(usize, usize)> {
-    let application = measured.layers.first()?;
-    let traced = |index: &usize| measured.layers[*index].metrics.is_some();
-    let guest = (1..measured.layers.len()).find(traced)?;
-    let medium = (guest + 1..measured.layers.len()).rev().find(traced)?;
-    let in_guest = |index: usize| measured.layers[index].machine == application.machine;
+fn ends(measured: &Measured) -> Option<(&LayerRecord, &LayerRecord)> {
+    let (application, layers) = measured.layers.split_first()?;
+    let mut traced = layers.iter().filter(|layer| layer.metrics.is_some());
+    let guest = traced.next()?;
+    let medium = traced.next_back()?;
+    let in_guest = |layer: &LayerRecord| layer.machine == application.machine;
     // Native stacks have no guest whose flushes could get lost.
     (in_guest(guest) && !in_guest(medium)).then_some((guest, medium))
 }

@@ -1,6 +1,8 @@
 //! What to change: only what a stack can be changed to, and is not already.
 
-use nestor_stack::{Layer, LayerIndex, MachineSegment, MediumKind, OptionKind, Percentage, Stack};
+use nestor_stack::{
+    DataJournal, Layer, LayerIndex, MachineSegment, MediumKind, OptionKind, Percentage, Stack,
+};
 use nestor_workload::{Value, Workload};
 
 use crate::case::Case;
@@ -189,10 +191,10 @@ pub(crate) fn topmost_file_system(stack: &Stack) -> Option<&Layer> {
     file_systems(stack).next().map(|(_, layer)| layer)
 }
 
-/// The topmost file system on a disk, where its journal has what files hold, too.
+/// The topmost file system on a disk, where the layer says that its journal has what files hold, too.
 pub(crate) fn journals_data(layer: &Candidate<'_>) -> bool {
     let topmost = file_systems(layer.stack).next();
-    topmost.is_some_and(|(at, _)| at == layer.at) && layer.layer().option("journal") == Some("data")
+    topmost.is_some_and(|(at, _)| at == layer.at) && layer.layer().data_journal() == Some(DataJournal::Layer)
 }
 
 /// Whether a layer of the stack is such a one.

@@ -136,8 +136,8 @@ impl NetworkEvidence {
             self.direct_written_bytes += mount.direct_written_bytes as f64;
         }
         if self.is_disk {
-            // Its requests are those of what is above it; the application is in front of all layers.
-            let above = measured.layers.get(record.position).and_then(|above| above.metrics.as_ref());
+            // Its requests are those of what is above it.
+            let above = measured.layer(record.position.above()).and_then(|above| above.metrics.as_ref());
             self.disk_requests.add(above.map(requests).unwrap_or_default());
         }
         self.lost_frames += (record.to_server.lost + record.to_client.lost) as f64;
@@ -173,8 +173,8 @@ impl From<LinkOptions> for LinkFigures {
 pub(crate) fn add_networks(sum: &mut Vec<NetworkEvidence>, measured: &Measured, stack: Option<&Stack>) {
     for (place, record) in measured.networks.iter().enumerate() {
         let over = stack.and_then(|stack| {
-            let (at, layer) = stack.indexed_layers().nth(record.position)?;
-            Some((layer, stack.link_below(at)?))
+            let layer = stack.layers().get(record.position.position())?;
+            Some((layer, stack.link_below(record.position)?))
         });
         if place == sum.len() {
             let layer = record.layer.clone();

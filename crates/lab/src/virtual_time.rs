@@ -126,6 +126,8 @@ fn says_of_qemu(cause: &Cause) -> Option<fn(String) -> Joins> {
         | Cause::InUse
         | Cause::NoDisk
         | Cause::NotUndone { .. }
+        | Cause::TimedOut
+        | Cause::TakenDown
         | Cause::Other => None,
     }
 }

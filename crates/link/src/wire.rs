@@ -58,7 +58,7 @@ pub struct Wire {
     pub rate_bits_per_s: u64,
     /// From the last bit's departure to its arrival.
     pub delay_ns: u64,
-    /// Bytes that the network interface takes ahead of the wire; what more the machine sends waits in its own memory.
+    /// Bytes that the network interface accepts ahead of the wire; the machine keeps the rest in its own memory.
     pub queue_bytes: u64,
     /// The probability that a frame is lost on the wire.
     pub loss: f64,

@@ -72,6 +72,10 @@ pub enum Cause {
     },
     /// A machine that was up did not answer in time.
     MachineSilent,
+    /// A program that the agent started for the controller was not ready within its time limit.
+    TimedOut,
+    /// The agent takes everything down, and does nothing else any more.
+    TakenDown,
     /// Things that the agent made are still there.
     NotUndone {
         /// Each of them.
@@ -124,6 +128,11 @@ impl Refusal {
     pub(crate) fn given_up(loss: Loss) -> Self {
         let message = format!("it was given up: {loss}");
         Self::new(Cause::GivenUp { loss: Box::new(loss) }, message)
+    }
+
+    /// A request that came when everything was already being taken down.
+    pub(crate) fn taken_down() -> Self {
+        Self::new(Cause::TakenDown, "everything is being taken down")
     }
 
     /// Things that could not be undone.

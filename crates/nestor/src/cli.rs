@@ -78,7 +78,7 @@ pub enum Command {
     /// Modelled disks: list them, check them against published figures, serve them to any virtual machine
     #[command(subcommand)]
     Disk(DiskCommand),
-    /// Modelled network links: hold them against their model, serve them to any two virtual machines
+    /// Modelled network links: check them against their model, serve them to any two virtual machines
     #[command(subcommand)]
     Link(crate::commands::link::LinkCommand),
     /// Record and condense block traces

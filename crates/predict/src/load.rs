@@ -1,7 +1,7 @@
 //! The load that is asked about, and the question about it.
 
 use nestor_results::{Known, WrittenStack, WrittenWorkload};
-use nestor_stack::Stack;
+use nestor_stack::{Layer, Stack};
 use nestor_statistics::prediction::TargetMachine;
 use nestor_workload::{LoadResult, Profile, RateUnit, Workload};
 use thiserror::Error;
@@ -239,7 +239,7 @@ fn unseen(workload: &Workload, name: WrittenWorkload, evidence: &Evidence, known
 /// Processors of the machine that the load is in; 0 where the stack does not say.
 fn processors(stack: &WrittenStack) -> u32 {
     let machine = stack.value().and_then(|stack| stack.anatomy().virtual_machine);
-    machine.and_then(|machine| u32::try_from(machine.number("cpus")?).ok()).unwrap_or(0)
+    machine.and_then(Layer::hypervisor).map_or(0, |options| options.cpus)
 }
 
 impl Reference {

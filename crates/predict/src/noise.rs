@@ -113,10 +113,10 @@ impl Noise {
             let mut errors: Vec<f64> = cells.iter().filter(|(_, runs)| *runs > 0).map(&mut error).collect();
             errors.sort_by(f64::total_cmp);
             medians.push(median(&errors)?);
-            nineties.push(quantile(&errors, 0.9)?);
+            nineties.push(rank_quantile(&errors, 0.9)?);
         }
         medians.sort_by(f64::total_cmp);
-        let interval = Interval { low: quantile(&medians, 0.05)?, high: quantile(&medians, 0.95)? };
+        let interval = Interval { low: rank_quantile(&medians, 0.05)?, high: rank_quantile(&medians, 0.95)? };
         Some(Floor { median: median(&medians)?, median_interval: interval, p90: median(&nineties)? })
     }
 }
@@ -128,8 +128,8 @@ fn strays(cell: &MeasuredLoad) -> Vec<f64> {
     logs.iter().map(|log| log - mean).collect()
 }
 
-/// The value below which such a share of sorted ones is.
-pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+/// The value below which such a share of sorted ones is: always one of them, while the median of an even number of values lies between two.
+pub(crate) fn rank_quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = (sorted.len() as f64 * share) as usize;
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
 }

@@ -14,7 +14,7 @@ use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::hiding::{dealt, probes};
 use crate::learnt_model::Knowledge;
-use crate::noise::{Floor, HALF, Noise, quantile};
+use crate::noise::{Floor, HALF, Noise, rank_quantile};
 use crate::nulls;
 use crate::term_errors::{TermError, Told, term_errors};
 
@@ -296,7 +296,7 @@ fn scored(name: &str, outcomes: &[Outcome]) -> Scores {
     let without = |size: Option<f64>, deviations: f64| {
         Some((size?.powi(2) - deviations.powi(2) * noise?).max(0.0).sqrt())
     };
-    let (median, p90) = (median(&sizes), quantile(&sizes, 0.9));
+    let (median, p90) = (median(&sizes), rank_quantile(&sizes, 0.9));
     Scores {
         name: name.to_owned(),
         asked: outcomes.len(),

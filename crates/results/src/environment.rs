@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass};
+use nestor_stack::{Accelerator, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineName, MediumClass, UserMedium};
 use serde::{Deserialize, Serialize};
 
 use crate::WrittenPlace;
@@ -27,19 +27,10 @@ pub struct Environment {
     /// What makes those of the place less than they seem.
     pub place_remark: Option<String>,
     /// What the kernel says of the medium, if it is the user's. Records of before it was kept have it in the settings.
-    pub user_medium: Option<UserMediumRecord>,
+    pub user_medium: Option<UserMedium>,
     /// SHA-256, in hexadecimal, of all that decides its numbers: programs, images, place, stack, workload with the files it
     /// names, what is recorded, seed. Only in virtual time do they decide them.
     pub depends_on: Option<String>,
-}
-
-/// What the kernel says of a medium of the user's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserMediumRecord {
-    /// What it is.
-    pub class: MediumClass,
-    /// Whether it answers writes from a cache; `None` where no kernel says.
-    pub write_cache: Option<bool>,
 }
 
 impl Environment {
@@ -59,11 +50,11 @@ impl Environment {
     }
 
     /// What the kernel says of the medium, if it is the user's.
-    pub fn known_user_medium(&self) -> Option<UserMediumRecord> {
+    pub fn known_user_medium(&self) -> Option<UserMedium> {
         self.user_medium.or_else(|| {
             let class = self.settings.get(MEDIUM_CLASS).and_then(|words| MediumClass::parse(words))?;
             let write_cache = self.settings.get(MEDIUM_WRITE_CACHE).map(|words| words == "on");
-            Some(UserMediumRecord { class, write_cache })
+            Some(UserMedium { class, write_cache })
         })
     }
 }
@@ -102,7 +93,7 @@ struct Kept {
     packages: BTreeMap<String, String>,
     settings: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    user_medium: Option<UserMediumRecord>,
+    user_medium: Option<UserMedium>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     depends_on: Option<String>,
 }

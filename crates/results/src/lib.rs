@@ -39,7 +39,7 @@ pub use compare::{
     compare_samples, ratio_by_block, summarise,
 };
 pub use complaint::Complaint;
-pub use environment::{Environment, MachineRecord, UserMediumRecord};
+pub use environment::{Environment, MachineRecord};
 pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};

@@ -1,7 +1,7 @@
 //! What went over a network while a workload ran.
 
 use nestor_link::Sent;
-use nestor_stack::{Layer, NfsVersion};
+use nestor_stack::{Layer, LayerIndex, NfsVersion};
 use nestor_trace::CallMetrics;
 use nestor_trace::rpc::{MountUse, RpcCounts, RpcVersion};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct NetworkRecord {
     /// The layer as written in the stack.
     pub layer: String,
     /// Its position in the stack, from the application down.
-    pub position: usize,
+    pub position: LayerIndex,
     /// What the client has called; nothing of a network disk, whose requests are those of its block device.
     pub client: RpcCounts,
     /// What the server was called for. Of version 4, the operations within the calls.

@@ -1,5 +1,7 @@
 //! What is kept of one cell: one workload, once, on one freshly built stack.
 
+use std::iter;
+
 use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::{LayerIndex, LayerRole, MachineName};
@@ -184,7 +186,13 @@ impl Measured {
     /// The record of a layer of the stack, or, of what is above all of them, of the application.
     pub fn layer(&self, layer: Option<LayerIndex>) -> Option<&LayerRecord> {
         // The application is in front.
-        self.layers.get(layer.map_or(0, |layer| layer.position() + 1))
+        self.layers.get(layer.map_or(0, |layer| layer.below().position()))
+    }
+
+    /// The records of the layers of the stack with their positions, application side first.
+    pub fn indexed_layers(&self) -> impl Iterator<Item = (LayerIndex, &LayerRecord)> {
+        let positions = iter::successors(Some(LayerIndex::TOP), |above| Some(above.below()));
+        positions.zip(self.layers.iter().filter(|layer| !layer.is_application()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a write goes from one machine to another.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::layers::network::LinkOptions;
 use crate::{Layer, LayerDefinition, Stack};
@@ -39,8 +39,9 @@ impl Layer {
     }
 }
 
-/// The position of a layer in its stack, from the application down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The position of a layer in its stack, from the application down. Results keep it as a plain number, which may be of no layer of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct LayerIndex(usize);
 
 impl LayerIndex {
@@ -62,7 +63,7 @@ impl LayerIndex {
 
     /// The layer below it, which a medium does not have.
     pub const fn below(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -100,13 +101,13 @@ impl Stack {
 
     /// The nearest link below a layer.
     pub fn link_below(&self, index: LayerIndex) -> Option<(LayerIndex, LinkOptions)> {
-        let below = self.indexed_layers().skip(index.0 + 1);
+        let below = self.indexed_layers().skip(index.below().0);
         below.filter_map(|(at, layer)| Some((at, layer.link()?))).next()
     }
 
-    /// The nearest loop device below the layer at a position.
-    pub fn loop_device_below(&self, position: usize) -> Option<LayerIndex> {
-        let mut below = self.indexed_layers().skip(position + 1);
+    /// The nearest loop device below a layer.
+    pub fn loop_device_below(&self, index: LayerIndex) -> Option<LayerIndex> {
+        let mut below = self.indexed_layers().skip(index.below().0);
         below.find(|(_, layer)| layer.is_loop_device()).map(|(at, _)| at)
     }
 
@@ -138,6 +139,11 @@ mod tests {
         );
         let innermost = stack.innermost_hypervisor().unwrap();
         assert_eq!((stack.above(innermost).len(), stack.below(innermost).len()), (1, 6));
+        assert_eq!(
+            serde_json::to_string(&innermost).unwrap(),
+            "1",
+            "records have always kept a plain number"
+        );
         assert_eq!(Stack::parse("nfs/link/ext4/hdd").unwrap().innermost_hypervisor(), None);
     }
 }

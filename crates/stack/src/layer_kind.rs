@@ -4,6 +4,7 @@ use crate::layers::hypervisors::CacheMode;
 use crate::offer::offered;
 use crate::{
     FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, LayerIndex, LayerSpec, MediumKind, Offer, Stack,
+    registry,
 };
 
 impl LayerSpec {
@@ -14,6 +15,28 @@ impl LayerSpec {
             _ => None,
         }
     }
+
+    /// Of an image.
+    pub const fn image_format(&self) -> Option<&ImageFormatSpec> {
+        match &self.definition {
+            LayerDefinition::ImageFormat(spec) => Some(spec),
+            _ => None,
+        }
+    }
+}
+
+/// The image format of that name.
+pub fn image_format(name: &str) -> Option<&'static ImageFormatSpec> {
+    registry().iter().find(|spec| spec.name == name)?.image_format()
+}
+
+/// What told a file system to put the contents of files into its journal, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataJournal {
+    /// The layer's option `journal=data`.
+    Layer,
+    /// `data=journal` among the options of mount.
+    Mount,
 }
 
 impl Layer {
@@ -24,10 +47,23 @@ impl Layer {
 
     /// Of an image.
     pub fn image_format(&self) -> Option<&'static ImageFormatSpec> {
-        match &self.spec.definition {
-            LayerDefinition::ImageFormat(spec) => Some(spec),
-            _ => None,
+        self.spec.image_format()
+    }
+
+    /// What makes a file system put the contents of files into its journal, too; `None` where it does not. The options of mount come last,
+    /// so the last of them decides.
+    pub fn data_journal(&self) -> Option<DataJournal> {
+        self.file_system()?;
+        match self.list("mount").filter_map(|option| option.strip_prefix("data=")).last() {
+            Some("journal") => Some(DataJournal::Mount),
+            Some(_) => None,
+            None => (self.option("journal") == Some("data")).then_some(DataJournal::Layer),
         }
+    }
+
+    /// Whether a file system is mounted so that reading a file may write the time of it.
+    pub fn keeps_access_times(&self) -> bool {
+        self.file_system().is_some() && self.list("mount").all(|option| option != "noatime")
     }
 
     /// Of a medium.
@@ -102,5 +138,37 @@ impl Stack {
     /// of a server, or of the file below a loop device.
     pub fn has_cache_below(&self) -> bool {
         self.indexed_layers().any(|(at, _)| self.cache_mode_below(at).is_some_and(|mode| !mode.direct()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_decides_whether_contents_of_files_are_journalled() {
+        let journal = |layer: &str| Layer::parse(layer).unwrap().data_journal();
+        assert_eq!(journal("ext4:journal=data"), Some(DataJournal::Layer));
+        assert_eq!(journal("ext4:journal=data:mount=noatime"), Some(DataJournal::Layer));
+        assert_eq!(journal("ext3:mount=data=journal"), Some(DataJournal::Mount));
+        assert_eq!(journal("ext3:journal=data:mount=data=journal"), Some(DataJournal::Mount));
+        assert_eq!(journal("ext3:journal=data:mount=data=ordered"), None);
+        assert_eq!(journal("ext3:mount=data=journal+data=writeback"), None);
+        for without in ["ext4", "xfs", "kvm", "hdd"] {
+            assert_eq!(journal(without), None, "{without}");
+        }
+    }
+
+    #[test]
+    fn only_file_systems_keep_times_of_access() {
+        let keeps = |layer: &str| Layer::parse(layer).unwrap().keeps_access_times();
+        assert!(keeps("ext4") && keeps("xfs:mount=nodiratime"));
+        assert!(!keeps("ext4:mount=noatime") && !keeps("hdd"));
+    }
+
+    #[test]
+    fn image_formats_are_found_by_their_names() {
+        assert!(image_format("raw").unwrap().map.is_none() && image_format("qcow2").unwrap().map.is_some());
+        assert!(image_format("ext4").is_none() && image_format("vpc").is_none());
     }
 }

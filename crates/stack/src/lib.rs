@@ -69,6 +69,7 @@ pub use graph::{Depth, MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use lab_pack::LabPack;
 pub use layer::{BlockTuning, Layer};
+pub use layer_kind::{DataJournal, image_format};
 pub use layers::network::{
     BelievedAttributes, Export, LinkOptions, NetworkDiskOptions, NfsOptions, NfsVersion, link_default,
 };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel says of a medium of the user's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the kernel says of a medium of the user's. Results keep it as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMedium {
     /// What it is.
     pub class: MediumClass,

@@ -167,6 +167,8 @@ pub struct FileSystemSpec {
     pub minimum_size: Bytes,
     /// What brings it back after a crash.
     pub recovery: fn(&Layer) -> Recovery,
+    /// Whether it may write less than it was given, because it is mounted to compress.
+    pub may_compress: fn(&Layer) -> bool,
 }
 
 /// What brings a file system back after the machine that had it mounted stopped at once.

@@ -237,9 +237,7 @@ fn confirmation(confirmation: &Confirmation) -> String {
             format!("not confirmed: no fresh pair of {stack} and yours has both numbers")
         }
         Confirmation::NotPhysical { stack, reason, .. } => {
-            format!(
-                "not confirmed: in fresh runs of {stack} beside yours, numbers are not plausible: {reason}"
-            )
+            format!("not confirmed: in fresh runs of {stack} and yours, numbers are not plausible: {reason}")
         }
         Confirmation::NotTried { reason } => format!("not confirmed: {reason}"),
     };

@@ -7,7 +7,7 @@ use nestor_text::units::plural;
 /// The plan before anything is measured.
 pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {
     let mut text = format!(
-        "plan: {} of {} stacks under {workload} ({} unknowns; {} in the store), then {} of the best beside yours\n",
+        "plan: {} of {} stacks under {workload} ({} unknowns; {} in the store), then {} of the best and yours\n",
         plan.stacks.len(),
         plan.possible,
         plan.parameters,
@@ -55,7 +55,7 @@ mod tests {
         let time = Time { budget, cell_s: Some(20.0), ..Time::default() };
         let plan = plan(&space, &"ext4/kvm/raw/ext4/hdd".into(), &[], time, 1).unwrap();
         insta::assert_snapshot!(plan_text(&plan, "fio:rand-write"), @"
-        plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best beside yours
+        plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best and yours
           ext4/kvm/raw/ext4/hdd
           ext4/kvm:cache=writethrough/raw/ext4/hdd
           held fixed (give the option more levels to vary it): --guest ext4, --host-fs ext4, --format raw, --device

@@ -1,5 +1,7 @@
 //! What file systems read and write for themselves.
 
+use nestor_stack::{DataJournal, Layer};
+
 use super::Mechanism;
 use crate::advice::{
     Proposal, can_have_raw_disk, has_file_system, has_nested_file_systems, is_image, journals_data,
@@ -177,12 +179,11 @@ fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found.advice = case.advice(&[
         Proposal::general("fewer fsyncs"),
         Proposal::in_stacks("no times of access (mount=noatime)", |stack| {
-            topmost_file_system(stack).is_some_and(|layer| layer.list("mount").all(|word| word != "noatime"))
+            topmost_file_system(stack).is_some_and(Layer::keeps_access_times)
         }),
         Proposal::to("a journal of metadata alone (journal=ordered)", journals_data, "journal", "ordered"),
         Proposal::in_stacks("a journal of metadata alone (mount=data=ordered)", |stack| {
-            topmost_file_system(stack)
-                .is_some_and(|layer| layer.list("mount").any(|word| word == "data=journal"))
+            topmost_file_system(stack).and_then(Layer::data_journal) == Some(DataJournal::Mount)
         }),
         Proposal::general("another file system"),
     ]);

@@ -157,7 +157,7 @@ impl Agent {
         {
             let mut under_way = lock(&self.under_way);
             if under_way.closed {
-                return Err("everything is being taken down".into());
+                return Err(Refusal::taken_down());
             }
             under_way.requests += 1;
         }

@@ -138,9 +138,8 @@ impl Agent {
     }
 
     fn stop_process(&self, pid: u32, grace_ms: u64) -> Obeyed {
-        let (entry, mut child) = lock(&self.processes)
-            .remove(&pid)
-            .ok_or_else(|| format!("process {pid} was not started by nestor"))?;
+        let started = lock(&self.processes).remove(&pid);
+        let (entry, mut child) = started.ok_or_else(|| self.no_such_process(pid))?;
         let finished = process::stop(&mut child, Duration::from_millis(grace_ms))
             .map_err(|e| Refusal::of_io(&format!("waiting for process {pid} failed"), &e))?;
         lock(&self.ledger).strike(entry);
@@ -153,7 +152,7 @@ impl Agent {
         loop {
             let ended = match lock(&self.processes).get_mut(&pid) {
                 Some((_, child)) => child.try_wait().ok().flatten(),
-                None => return Err(format!("process {pid} was not started by nestor").into()),
+                None => return Err(self.no_such_process(pid)),
             };
             // Looked for after the program: one that has ended shows nothing more.
             if is_shown(sign) {
@@ -166,9 +165,18 @@ impl Agent {
             }
             if Instant::now() >= deadline {
                 let program = self.name_of(pid);
-                return Err(format!("{program} has not {sign} within {} s", limit.as_secs()).into());
+                let message = format!("{program} has not {sign} within {} s", limit.as_secs());
+                return Err(Refusal::new(Cause::TimedOut, message));
             }
             std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Why a process is not among those that were started here: it was taken down with all others, or never was.
+    fn no_such_process(&self, pid: u32) -> Refusal {
+        match lock(&self.under_way).closed {
+            true => Refusal::taken_down(),
+            false => format!("process {pid} was not started by nestor").into(),
         }
     }
 

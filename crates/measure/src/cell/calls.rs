@@ -128,7 +128,7 @@ pub(super) fn join_calls(
     places: &BTreeMap<LayerIndex, FilePlaces>,
     files: &mut BTreeMap<(LayerIndex, CallEnd), PathBuf>,
     remarks: &mut Vec<String>,
-) -> BTreeMap<usize, CallMetrics> {
+) -> BTreeMap<LayerIndex, CallMetrics> {
     let mut all = BTreeMap::new();
     for mounted in &built.file_systems {
         let layer = built.stack.layer(mounted.layer);
@@ -143,7 +143,7 @@ pub(super) fn join_calls(
             Ok(Joined { metrics, requests, said }) => {
                 files.extend(requests.into_iter().map(|(end, file)| ((mounted.layer, end), file)));
                 remarks.extend(said.into_iter().map(|said| format!("calls of {label}: {said}")));
-                all.insert(mounted.layer.position(), metrics);
+                all.insert(mounted.layer, metrics);
             }
             Err(e) => remarks.push(format!("the calls of {label} could not be joined: {e}")),
         }
@@ -213,7 +213,7 @@ fn joined(
 
 /// The file of the loop device below a layer, as its machine knows it; `None` without one, or where the file is on no local file system.
 fn loop_image(built: &BuiltStack, layer: LayerIndex) -> Result<Option<FileNumber>, String> {
-    let Some(device) = built.stack.loop_device_below(layer.position()) else { return Ok(None) };
+    let Some(device) = built.stack.loop_device_below(layer) else { return Ok(None) };
     let Some(image) = built.image(device.below()) else { return Ok(None) };
     let Some((file_system, path)) = built.local_place_of(image) else { return Ok(None) };
     let machine = &built.machines[file_system.machine].machine;

@@ -43,7 +43,7 @@ pub(super) struct Condensed {
     /// Of the links whose frames were logged, by the layer.
     pub links: BTreeMap<LayerIndex, LinkMetrics>,
     /// Of the network file systems whose calls were recorded, by their positions in the stack.
-    pub calls: BTreeMap<usize, CallMetrics>,
+    pub calls: BTreeMap<LayerIndex, CallMetrics>,
     /// Files of requests, on this machine.
     pub requests: RequestFiles,
     /// Bytes of each class of operations in each second, where every operation was recorded.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use nestor_lab::{BuiltStack, Lab};
-use nestor_stack::UserMedium;
 
 use super::CellRequest;
-use nestor_results::{Environment, MachineRecord, UserMediumRecord};
+use nestor_results::{Environment, MachineRecord};
 
 /// The kernel's clock source. An emulated device makes every read of the clock expensive.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -42,9 +41,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
         packages: packages(lab, built),
         settings: settings(built, request),
         remarks: request.workload.remarks(),
-        user_medium: built
-            .user_medium
-            .map(|UserMedium { class, write_cache }| UserMediumRecord { class, write_cache }),
+        user_medium: built.user_medium,
         ..before_building(lab)
     }
 }

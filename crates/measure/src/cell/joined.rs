@@ -33,7 +33,7 @@ pub(super) struct Joined {
     pub images: Vec<ImageRecord>,
     pub correlation: Option<Correlation>,
     /// Of the network file systems whose calls were recorded, by their positions in the stack.
-    pub calls: BTreeMap<usize, CallMetrics>,
+    pub calls: BTreeMap<LayerIndex, CallMetrics>,
     pub remarks: Vec<String>,
     /// Bytes of each class of operations in each second, where every operation was recorded.
     pub bytes_by_second: BTreeMap<String, Vec<u64>>,

@@ -405,6 +405,8 @@ fn cause_of(error: &MachineError) -> FailureCause {
         | Cause::NoDisk
         | Cause::NoVirtualTime
         | Cause::NotUndone { .. }
+        | Cause::TimedOut
+        | Cause::TakenDown
         | Cause::Other => FailureCause::Other,
     }
 }

@@ -173,7 +173,7 @@ impl Watched {
         };
         Some(NetworkRecord {
             layer,
-            position: self.place.layer.position(),
+            position: self.place.layer,
             client,
             server,
             mount,

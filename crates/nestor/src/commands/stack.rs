@@ -175,11 +175,11 @@ mod tests {
             :wsize=SIZE          -        a multiple of 4k from 4k to 1M  most bytes of one write (unset: what client and server agree on)
             :sync=off|on         off      on or off                       the client sends every write at once and waits until it is on the server's disk
             :export=sync|async   sync     sync or async                   when the server says that data are stored: sync, once they are on its disk; async, at once, so that a power cut of the server loses them
-            :actimeo=NUMBER      -        a whole number from 0 to 3600   for how many seconds the client believes attributes, instead of the four options that follow
-            :acregmin=NUMBER     -        a whole number from 0 to 3600   for how many seconds at least it believes those of a file (unset: 3, by the kernel)
-            :acregmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a file (unset: 60)
-            :acdirmin=NUMBER     -        a whole number from 0 to 3600   for how many seconds at least it believes those of a directory (unset: 30)
-            :acdirmax=NUMBER     -        a whole number from 0 to 3600   for how many seconds at most it believes those of a directory (unset: 60)
+            :actimeo=NUMBER      -        a whole number from 0 to 3600   seconds for which the client trusts cached attributes; replaces the four options that follow
+            :acregmin=NUMBER     -        a whole number from 0 to 3600   minimum number of seconds for which it trusts those of a file (unset: 3, by the kernel)
+            :acregmax=NUMBER     -        a whole number from 0 to 3600   maximum number of seconds for which it trusts those of a file (unset: 60)
+            :acdirmin=NUMBER     -        a whole number from 0 to 3600   minimum number of seconds for which it trusts those of a directory (unset: 30)
+            :acdirmax=NUMBER     -        a whole number from 0 to 3600   maximum number of seconds for which it trusts those of a directory (unset: 60)
         ");
         for layer in &layers {
             let narrow = in_full(layer, Some(80));

@@ -441,8 +441,9 @@ proptest::proptest! {
 #[test]
 fn times_of_a_disk_that_counted_wrongly_are_no_shares() {
     let mut measured = measured(STACKS[0], WORKLOADS[0], 10.0);
-    let disk =
-        |measured: &nestor_results::Measured| crate::LayerRow::of(measured).last().unwrap().service_shares;
+    let disk = |measured: &nestor_results::Measured| {
+        crate::LayerRow::of(measured, &crate::view::ShortNames::default()).last().unwrap().service_shares
+    };
     assert!(disk(&measured).is_some());
     let metrics = measured.layers.last_mut().and_then(|layer| layer.metrics.as_mut()).unwrap();
     metrics.service.as_mut().unwrap().overhead_ns = u64::MAX;

@@ -5,7 +5,7 @@ use nestor_layout::Class;
 
 use super::fixture::*;
 use super::traced::{correlation, explanation, node, request, traced_runs};
-use crate::view::{LevelName, Waterfall};
+use crate::view::{LevelName, ShortNames, Waterfall};
 use crate::{RunView, Style, TraceView, render_run, run_text, trace_text};
 
 #[test]
@@ -47,7 +47,10 @@ fn the_certainty_stands_on_the_first_screen() {
 
 #[test]
 fn joined_traces_as_text() {
-    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false)), Style::plain()), @r"
+    let measured = measured(STACKS[0], WORKLOADS[0], 10.0);
+    let stack = STACKS[0].parse().unwrap();
+    let names = ShortNames::of(Some(&stack), &measured.layers);
+    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false), &names), Style::plain()), @r"
     clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
 
     trace point               requests  unmatched  absorbed  split  merged      adds       clock
@@ -96,7 +99,7 @@ fn joined_traces_as_text() {
 
 #[test]
 fn nothing_joined_says_nothing() {
-    let view = TraceView::of(&nestor_correlate::Correlation::default());
+    let view = TraceView::of(&nestor_correlate::Correlation::default(), &ShortNames::default());
     assert_eq!(view, TraceView::default());
     assert_eq!(trace_text(&view, Style::plain()), "\n");
 }
@@ -104,7 +107,7 @@ fn nothing_joined_says_nothing() {
 #[test]
 fn the_parts_of_a_request_add_up_to_it() {
     let correlation = correlation(false);
-    let names = LevelName::of(&correlation.levels);
+    let names = LevelName::of(&correlation.levels, &ShortNames::default());
     for tree in &correlation.trees {
         let waterfall = Waterfall::of(tree, &names).unwrap();
         let sum: u64 = waterfall.parts.iter().map(|part| part.took_ns).sum();
@@ -115,7 +118,9 @@ fn the_parts_of_a_request_add_up_to_it() {
 #[test]
 fn a_request_with_many_children_stays_readable() {
     let correlation = correlation(false);
-    let flush = Waterfall::of(&correlation.trees[2], &LevelName::of(&correlation.levels)).unwrap();
+    let flush =
+        Waterfall::of(&correlation.trees[2], &LevelName::of(&correlation.levels, &ShortNames::default()))
+            .unwrap();
     assert!(flush.rows.len() <= 30, "{} rows", flush.rows.len());
     let rest = flush.rows.last().unwrap();
     assert_eq!((rest.more, rest.bytes, rest.completed_ns), (32, 32 * 65_536, 6_000_000 + 39 * 950_000));
@@ -125,7 +130,7 @@ fn a_request_with_many_children_stays_readable() {
 fn a_tree_of_other_levels_is_not_shown() {
     let mut correlation = correlation(false);
     correlation.trees[0].root = node(9, request(1, Class::Journal, 4, (0, 1, 2)), Origin::Parent, Vec::new());
-    assert_eq!(TraceView::of(&correlation).waterfalls.len(), 2);
+    assert_eq!(TraceView::of(&correlation, &ShortNames::default()).waterfalls.len(), 2);
 }
 
 #[test]
@@ -181,6 +186,7 @@ fn time_lines_of_different_clocks_begin_where_the_clocks_say() {
 #[test]
 fn a_file_system_that_is_in_the_guest_and_on_the_host_is_told_apart() {
     let mut runs = traced_runs(1, 1);
+    runs[0].record.stack = "ext3/kvm:cache=writethrough/raw/ext3/hdd".into();
     if let nestor_results::Outcome::Measured(measured) = &mut runs[0].record.outcome {
         measured.layers.iter_mut().filter(|l| l.layer == "jfs").for_each(|l| l.layer = "ext3".to_owned());
         measured.correlation.as_mut().unwrap().levels[2].layer = "ext3".to_owned();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
-use nestor_stack::{Layer, LayerDefinition, LayerRole, MachineName};
+use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::metrics::{MemberWork, SeekMetrics, Timeline};
 use nestor_trace::rpc::CallKind;
@@ -13,6 +13,7 @@ use nestor_workload::Direction;
 use serde::Serialize;
 
 use super::classes::{self, ClassShare};
+use super::short_names::ShortNames;
 use crate::units;
 
 /// What a row is for.
@@ -134,16 +135,15 @@ pub struct ServiceShares {
 
 impl LayerRow {
     /// The rows of a run, application first.
-    pub fn of(measured: &Measured) -> Vec<Self> {
+    pub fn of(measured: &Measured, names: &ShortNames<'_>) -> Vec<Self> {
         let application = Self::application(measured);
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
-        let below = measured.layers.iter().filter(|l| !l.is_application());
-        for (position, layer) in below.enumerate() {
+        for (position, layer) in measured.indexed_layers() {
             let mut row = match calls_of(measured, position) {
-                Some(calls) => Self::of_layer(layer).with_calls(calls),
-                None => Self::below(layer),
+                Some(calls) => Self::of_layer(layer, names).with_calls(calls),
+                None => Self::below(layer, names),
             };
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
             if let Some(unseen) =
@@ -221,18 +221,18 @@ impl LayerRow {
     }
 
     /// The row of a layer of which nothing is known yet.
-    fn of_layer(layer: &LayerRecord) -> Self {
+    fn of_layer(layer: &LayerRecord, names: &ShortNames<'_>) -> Self {
         Self {
             layer: layer.layer.clone(),
-            short_name: short_layer(&layer.layer),
+            short_name: names.get(&layer.layer),
             role: RowRole::Layer(layer.role.clone()),
             machine: layer.machine.clone(),
             ..Self::default()
         }
     }
 
-    fn below(layer: &LayerRecord) -> Self {
-        let row = Self::of_layer(layer);
+    fn below(layer: &LayerRecord, names: &ShortNames<'_>) -> Self {
+        let row = Self::of_layer(layer, names);
         if let Some(frames) = &layer.frames {
             return row.with_frames(frames);
         }
@@ -380,17 +380,8 @@ fn member_words(work: &MemberWork) -> Option<String> {
     })
 }
 
-/// A layer as a record names it, without its options; a modelled medium keeps its own, and what this version does not know its words.
-pub(super) fn short_layer(recorded: &str) -> String {
-    let Ok(layer) = Layer::parse(recorded) else { return recorded.to_owned() };
-    match layer.definition() {
-        LayerDefinition::Medium(kind) if kind.is_modelled() => layer.label(),
-        _ => layer.name().to_owned(),
-    }
-}
-
 /// The recorded calls of the layer at a position of the stack, if it is a network file system that made any.
-fn calls_of(measured: &Measured, position: usize) -> Option<&CallMetrics> {
+fn calls_of(measured: &Measured, position: LayerIndex) -> Option<&CallMetrics> {
     let network = measured.networks.iter().find(|network| network.position == position)?;
     network.calls.as_deref().filter(|calls| !calls.procedures.is_empty())
 }

@@ -7,6 +7,7 @@ mod matrix;
 mod network;
 mod path;
 mod run;
+mod short_names;
 mod study;
 mod trace;
 
@@ -17,6 +18,7 @@ pub use matrix::{CellKind, Matrix, MatrixCell};
 pub use network::{AccessRow, CallTimesRow, LinkView, NetworkView, ProcedureRow, WayView};
 pub use path::{PathRow, PathView};
 pub use run::{RunView, RunsView};
+pub use short_names::ShortNames;
 pub(crate) use study::decision_words;
 pub use study::{
     CellReport, KnownMark, LayersWhy, StoppedComparison, StudyPhysical, StudyReport, StudyTimes,

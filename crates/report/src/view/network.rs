@@ -164,7 +164,8 @@ impl NetworkView {
         let operations: u64 = measured.load.operations.values().map(|class| class.operations).sum();
         let of = |network: &NetworkRecord| {
             let loop_device = stack.and_then(|stack| stack.loop_device_below(network.position));
-            let version = stack.and_then(|stack| rpc_version(stack.layers().get(network.position)?));
+            let version =
+                stack.and_then(|stack| rpc_version(stack.layers().get(network.position.position())?));
             Self::of(network, version.unwrap_or(RpcVersion::V3), loop_device.is_some(), operations)
         };
         measured.networks.iter().map(of).collect()

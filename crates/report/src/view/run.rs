@@ -8,7 +8,7 @@ use nestor_results::{
 use nestor_stack::MachineName;
 use serde::Serialize;
 
-use super::{LayerRow, LinkView, NetworkView, PathView, TraceView, honesty, workload_words};
+use super::{LayerRow, LinkView, NetworkView, PathView, ShortNames, TraceView, honesty, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,7 +79,9 @@ impl RunView {
             let classes = m.load.operations.iter();
             classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
         });
-        let layers = measured.map(LayerRow::of).unwrap_or_default();
+        let recorded = measured.map(|m| m.layers.as_slice()).unwrap_or_default();
+        let names = ShortNames::of(shown.record.stack.value(), recorded);
+        let layers = measured.map(|m| LayerRow::of(m, &names)).unwrap_or_default();
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
@@ -96,7 +98,7 @@ impl RunView {
                 .zip(shown.record.environment.modelled_processor())
                 .and_then(|(m, speed)| PathView::of(m, speed, &layers)),
             layers,
-            trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
+            trace: measured.and_then(|m| TraceView::of_run(m, &names, cost.as_ref())),
             explanation: None,
             latency_histograms: histograms.unwrap_or_default(),
             cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),

@@ -71,10 +71,9 @@ fn most_requests_per_s(profile: &Profile) -> Option<f64> {
     }
 }
 
-/// Whether a layer may write less than it was given: file systems that compress do it by an option of mount (`compress`,
-/// `compress-force`, `compress_algorithm`).
+/// Whether a layer may write less than it was given.
 fn makes_smaller(layer: &Layer) -> bool {
-    layer.list("mount").any(|option| option.starts_with("compress"))
+    layer.file_system().is_some_and(|file_system| (file_system.may_compress)(layer))
 }
 
 /// The virtual disks past whose page cache every write goes, and the block device below each.

@@ -20,7 +20,7 @@ pub(super) fn insert_networks(
     let mut frames_of = connection.prepare_cached("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)")?;
     for network in &measured.networks {
         // The application is in front.
-        let depth = network.position as i64 + 1;
+        let depth = network.position.position() as i64 + 1;
         for (end, counts) in [("client", &network.client), ("server", &network.server)] {
             for (procedure, calls) in counts.iter() {
                 calls_of.execute(params![

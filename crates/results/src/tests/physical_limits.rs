@@ -1,13 +1,12 @@
 //! What no medium of its class can have done.
 
-use nestor_stack::MediumClass;
 use nestor_stack::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE};
+use nestor_stack::{MediumClass, UserMedium};
 use nestor_trace::metrics::{SeekMetrics, ServiceTime};
 use nestor_trace::{LayerMetrics, TracePoint};
 use nestor_workload::OperationClass;
 
 use super::fixture::*;
-use crate::UserMediumRecord;
 use crate::record::{CellRecord, Measured, Outcome};
 use crate::{Physical, PhysicalVerdict};
 
@@ -68,7 +67,7 @@ fn disk(measured: &mut Measured) -> &mut LayerMetrics {
 fn real(class: &str, per_s: u64) -> CellRecord {
     let mut record = record("ext4/dev:/dev/sdb", "fio:rand-read", per_s, 255_000_000_000 / per_s);
     let class = MediumClass::parse(class).unwrap();
-    record.environment.user_medium = Some(UserMediumRecord { class, write_cache: None });
+    record.environment.user_medium = Some(UserMedium { class, write_cache: None });
     record
 }
 

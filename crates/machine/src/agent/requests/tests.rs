@@ -28,9 +28,15 @@ fn a_file_is_awaited_until_its_program_has_made_it_or_ended_without() {
     let ended = started(&agent, "exit 3", root.path());
     let refusal = agent.await_ready(ended, &none, long_ms).unwrap_err();
     assert!(matches!(refusal.cause, Cause::ProgramFailed { ended: ProgramEnd::Code(3), .. }), "{refusal:?}");
-    assert!(agent.await_ready(maker, &none, 0).is_err());
-    assert!(agent.await_ready(0, &file, long_ms).is_err(), "nobody started process 0");
+    assert_eq!(agent.await_ready(maker, &none, 0).unwrap_err().cause, Cause::TimedOut);
+    assert_eq!(
+        agent.await_ready(0, &file, long_ms).unwrap_err().cause,
+        Cause::Other,
+        "nobody started process 0"
+    );
     agent.finish();
+    assert_eq!(agent.await_ready(maker, &file, long_ms).unwrap_err().cause, Cause::TakenDown);
+    assert_eq!(agent.obey_unless_closed(Request::Facts).unwrap_err().cause, Cause::TakenDown);
 }
 
 #[test]

@@ -80,7 +80,8 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
         Err(reason) => Confirmation::NotTried { reason },
         Ok(best) => earlier_confirmation(store, asked, &best, &ground)?.unwrap_or(Confirmation::NotTried {
-            reason: "--from store measures nothing; --from both tests the best stack beside yours".to_owned(),
+            reason: "--from store measures nothing; --from both tests the best stack against yours"
+                .to_owned(),
         }),
     };
     Ok(advice(asked, &runs, ranking, confirmation, &ground))
@@ -161,7 +162,7 @@ fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<WrittenStack> {
     stacks
 }
 
-/// Tests the best stack beside yours with fresh pairs, and traces the prices that are not known.
+/// Tests the best stack against yours with fresh pairs, and traces the prices that are not known.
 fn confirm(
     bench: &mut Bench<'_>,
     asked: &Asked,
@@ -199,12 +200,12 @@ fn confirm(
         Err(reason) => Ok(Confirmation::NotTried { reason }),
         Ok(best) if tests => confirmation_of(bench.store(), asked, &best, &numbers),
         Ok(_) => Ok(Confirmation::NotTried {
-            reason: "the budget ended before the best stack could be tested beside yours".to_owned(),
+            reason: "the budget ran out before the best stack could be tested against yours".to_owned(),
         }),
     }
 }
 
-/// What pairs of one study say of a stack beside yours.
+/// What pairs of one study say of a stack compared with yours.
 fn confirmation_of(
     store: &Store,
     asked: &Asked,
@@ -235,7 +236,7 @@ fn confirmation_of(
     Ok(Confirmation::of_observations(stack, &asked.yours, &seen, runs))
 }
 
-/// The latest test of a stack beside yours that the store has.
+/// The latest test of a stack against yours that the store has.
 fn earlier_confirmation(
     store: &Store,
     asked: &Asked,

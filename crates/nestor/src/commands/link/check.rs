@@ -81,10 +81,10 @@ fn text(checked: &Checked, columns: Option<usize>) -> String {
     let sources: String = sources.iter().map(|source| format!("  expected: {source}\n")).collect();
     let heading = ["", "expected", "allowed", "measured", "verdict"];
     let verdict = match checked.verdict {
-        Verdict::Holds => "it holds",
-        Verdict::Fails => "it FAILS: a row is not as it should be",
+        Verdict::Holds => "the check passed",
+        Verdict::Fails => "the check failed: at least one row is out of bounds",
         Verdict::NotMeasured => {
-            "it is NOT CHECKED in full: too few frames arrive for some rows, the others hold"
+            "the check is incomplete: too few frames arrive for some rows, the others are within bounds"
         }
     };
     let table = table_within(columns, &heading, &rows);
@@ -187,7 +187,7 @@ mod tests {
               allowed: 853 to 1 150; measured: -; verdict: FAILS
           expected: a standard
           expected: another
-          it FAILS: a row is not as it should be
+          the check failed: at least one row is out of bounds
         ");
         insta::assert_snapshot!(text(&checked, None), @r"
         link
@@ -197,12 +197,12 @@ mod tests {
           lost of 100 000, to the client, longest frames          1 000           853 to 1 150              -               FAILS
           expected: a standard
           expected: another
-          it FAILS: a row is not as it should be
+          the check failed: at least one row is out of bounds
         ");
         checked.rows[2].verdict = Verdict::NotMeasured;
         checked.verdict = Verdict::of(&checked.rows);
         let said = text(&checked, None);
-        assert!(said.contains("too few arrive") && said.contains("it is NOT CHECKED in full"), "{said}");
+        assert!(said.contains("too few arrive") && said.contains("the check is incomplete"), "{said}");
         assert_eq!(serde_json::to_value(&checked).unwrap()["verdict"], "not-measured");
     }
 

@@ -83,7 +83,7 @@ pub struct LinkServeArguments {
     /// How long a frame is under way in each direction, besides the time that the rate takes
     #[arg(long, value_name = "TIME", default_value = link_default("delay"))]
     pub delay: TimeSpan,
-    /// Bytes that an interface takes ahead of the wire; what more a machine sends waits in its memory
+    /// Bytes that an interface accepts ahead of the wire; the machine keeps the rest in its own memory
     #[arg(long, value_name = "SIZE", default_value = link_default("queue"))]
     pub queue: Bytes,
     /// Share of the frames that is lost in each direction

@@ -24,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Part {
     ground: Ground,
     name: String,
+    /// Among the machines, from 0: two with the same seed would do the same operations in step.
+    index: usize,
     /// Of the agent's own, and only its user's: what is run is read from here.
     scratch: String,
     directory: String,
@@ -42,8 +44,8 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
     };
     let interrupted = interrupted_by_signals()?;
     let mut parts = Vec::new();
-    for (number, place) in arguments.machines.iter().enumerate() {
-        parts.push(Part::new(place, number + 1, directory)?);
+    for (index, place) in arguments.machines.iter().enumerate() {
+        parts.push(Part::new(place, index, directory)?);
     }
     let result = std::thread::scope(|scope| {
         let running: Vec<_> = parts
@@ -107,7 +109,7 @@ fn wait_until_ready(parts: &[Part], in_vain: impl Fn() -> bool) -> bool {
 }
 
 impl Part {
-    fn new(place: &Place, number: usize, directory: &Path) -> Result<Self> {
+    fn new(place: &Place, index: usize, directory: &Path) -> Result<Self> {
         let ground = match place {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
@@ -116,9 +118,9 @@ impl Part {
             }
         };
         let scratch = ground.machine().make_private_directory("load")?;
-        let directory = format!("{}/machine-{number}", directory.display());
+        let directory = format!("{}/machine-{}", directory.display(), index + 1);
         ground.machine().make_directory(&directory)?;
-        Ok(Self { ground, name: place.to_string(), scratch, directory })
+        Ok(Self { ground, name: place.to_string(), index, scratch, directory })
     }
 
     fn machine(&self) -> &Machine {
@@ -132,13 +134,12 @@ impl Part {
     /// The command for one machine: the user's, with a directory and a seed of its own.
     fn argv(&self, arguments: &WmlArguments) -> Vec<String> {
         let mut argv: Vec<String> = ["{nestor}", "load", "wml"].map(str::to_owned).into();
-        let number = self.directory.rsplit('-').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
         argv.push(self.file("script.f"));
         argv.extend(["--dir".to_owned(), self.directory.clone()]);
         argv.extend(["--result".to_owned(), self.file("result.json")]);
         argv.extend(["--ready-file".to_owned(), self.file("ready"), "--go-file".to_owned(), self.file("go")]);
         argv.extend(["--stop-file".to_owned(), self.file("stop")]);
-        argv.push(format!("--seed={}", arguments.seed.wrapping_add(number - 1)));
+        argv.push(format!("--seed={}", arguments.seed.wrapping_add(self.index as u64)));
         argv.push(format!("--data-seed={}", arguments.data_seed));
         let mut option =
             |name: &str, value: Option<String>| argv.extend(value.map(|v| format!("--{name}={v}")));

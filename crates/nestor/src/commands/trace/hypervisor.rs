@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use nestor_capture::{HypervisorOptions, record_hypervisor};
+use nestor_stack::image_format;
 use nestor_stack::layers::hypervisors::devices::{DiskInterface, device_model};
 use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
 use nestor_trace::recording::Interface;
@@ -85,13 +86,18 @@ pub fn run(command: HypervisorCommand) -> Result<()> {
                 monitor: arguments.monitor,
                 output: arguments.output,
                 interface: traced(model.interface),
-                format: arguments.format.filter(|format| format != "raw").map(Into::into),
+                format: arguments.format.filter(|format| !is_plain(format)).map(Into::into),
                 event_log: arguments.event_log,
             };
             print_json(&record_hypervisor(&options, &stop)?)
         }
         HypervisorCommand::Summarize(arguments) => summarize(&arguments),
     }
+}
+
+/// Whether an image of a format has no tables, so that each of its requests is one of the virtual disk. QEMU has formats that are no layers here.
+fn is_plain(format: &str) -> bool {
+    image_format(format).is_some_and(|format| format.map.is_none())
 }
 
 /// The events that show the requests of an interface.

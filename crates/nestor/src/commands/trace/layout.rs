@@ -28,7 +28,7 @@ pub struct LayoutArguments {
     /// The block device, or a file with a file system in it
     #[arg(long, value_name = "DEVICE")]
     device: PathBuf,
-    /// Where it is mounted: it is frozen there while the device is read, so that what is read is whole
+    /// Where it is mounted: the file system is frozen while the device is read, so that the layout is consistent
     #[arg(long, value_name = "DIRECTORY")]
     mount: Option<PathBuf>,
     /// A file on it that is a virtual disk; its data is told apart from that of other files

@@ -93,6 +93,7 @@ mod tests {
     use nestor_stack::MachineLabel;
 
     use super::*;
+    use crate::view::ShortNames;
 
     #[test]
     fn each_cause_is_told_with_its_number_the_largest_share_first() {
@@ -123,7 +124,7 @@ mod tests {
             joins: vec![join],
             ..Correlation::default()
         };
-        let names = LevelName::of(&correlation.levels);
+        let names = LevelName::of(&correlation.levels, &ShortNames::default());
         insta::assert_snapshot!(certainty(&correlation, &names).join("\n"), @r"
         33.0 % of host requests unexplained
         32.9 % of the host requests (593) are flushes that no request above waited for (looked for at vmdk)

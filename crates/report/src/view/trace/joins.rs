@@ -6,7 +6,7 @@ use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
 use crate::units;
-use crate::view::layer::short_layer;
+use crate::view::short_names::ShortNames;
 
 /// What a trace point is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -21,9 +21,9 @@ pub struct LevelName {
 
 impl LevelName {
     /// The names of the levels of a stack.
-    pub fn of(levels: &[Level]) -> Vec<Self> {
+    pub fn of(levels: &[Level], names: &ShortNames<'_>) -> Vec<Self> {
         let name = |level: &Level| Self {
-            layer: short_layer(&level.layer),
+            layer: names.get(&level.layer),
             kind: level.kind.clone(),
             machine: level.machine.clone(),
         };

@@ -13,6 +13,8 @@ use nestor_correlate::stamps::Agreement;
 use nestor_results::{Measured, TraceCost};
 use serde::Serialize;
 
+use super::short_names::ShortNames;
+
 /// What the joined traces of a run say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceView {
@@ -31,8 +33,8 @@ pub struct TraceView {
 
 impl TraceView {
     /// What a correlation of the levels of a stack says.
-    pub fn of(correlation: &Correlation) -> Self {
-        let names = LevelName::of(&correlation.levels);
+    pub fn of(correlation: &Correlation, names: &ShortNames<'_>) -> Self {
+        let names = LevelName::of(&correlation.levels, names);
         let distinct = LevelName::distinct(&names);
         Self {
             certainty: certainty(correlation, &distinct),
@@ -44,9 +46,9 @@ impl TraceView {
     }
 
     /// What was joined in a run, and what tracing cost its cell. `None` where nothing is known of either.
-    pub fn of_run(measured: &Measured, cost: Option<&TraceCost>) -> Option<Self> {
+    pub fn of_run(measured: &Measured, names: &ShortNames<'_>, cost: Option<&TraceCost>) -> Option<Self> {
         let correlation = measured.correlation.as_ref();
-        let mut view = correlation.map(Self::of).unwrap_or_default();
+        let mut view = correlation.map(|correlation| Self::of(correlation, names)).unwrap_or_default();
         view.certainty.extend(cost.map(TraceCost::in_words));
         view.remarks.extend(measured.trace_remarks.iter().cloned());
         (view != Self::default()).then_some(view)

@@ -281,12 +281,12 @@ fn own_writes(planted: Planted) -> AccessPattern {
 
 fn network(stack: &Stack, done: &Done, workload: &str, planted: Planted) -> NetworkRecord {
     let is_nfs = |layer: &Layer| matches!(layer.definition(), LayerDefinition::NetworkFileSystem);
-    let position = stack.layers().iter().position(is_nfs).unwrap();
+    let (position, layer) = stack.indexed_layers().find(|(_, layer)| is_nfs(layer)).unwrap();
     let mut calls = vec![("READ", done.read), ("WRITE", done.write)];
     calls.extend(done.other.iter().map(|&(name, calls)| (name, Calls { calls, bytes: 0 })));
     let sent = Sent { frames: 10, bytes: 1000, ..Sent::default() };
     NetworkRecord {
-        layer: stack.layers()[position].label(),
+        layer: layer.label(),
         position,
         client: counts(&calls),
         server: counts(&calls),

@@ -31,6 +31,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // Found by trying mkfs.btrfs 6.2 on files of whole MiB.
         minimum_size: Bytes::mib(109),
         recovery: super::by_mount,
+        may_compress: super::compress_option,
     }),
     packages: &["btrfs-progs"],
     check: no_conflicts,

@@ -16,6 +16,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: |layer| ext::mount_options(layer, &[]),
         minimum_size: ext::MINIMUM_SIZE,
         recovery: |_| Recovery::Check,
+        may_compress: super::never,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,

@@ -26,6 +26,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: |layer| ext::mount_options(layer, &[]),
         minimum_size: ext::MINIMUM_SIZE,
         recovery: super::by_mount,
+        may_compress: super::never,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,

@@ -30,6 +30,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_options: |layer| ext::mount_options(layer, &["noinit_itable"]),
         minimum_size: ext::MINIMUM_SIZE,
         recovery,
+        may_compress: super::never,
     }),
     packages: ext::PACKAGES,
     check: no_conflicts,

@@ -17,6 +17,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // Found by trying mkfs.f2fs 1.15 on files of whole MiB.
         minimum_size: Bytes::mib(64),
         recovery: super::by_mount,
+        may_compress: super::compress_option,
     }),
     packages: &["f2fs-tools"],
     check: no_conflicts,

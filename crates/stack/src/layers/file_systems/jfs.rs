@@ -17,6 +17,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // jfsutils 1.1.15: "Partition must be at least 16 megabytes."
         minimum_size: Bytes::mib(16),
         recovery: super::by_mount,
+        may_compress: super::never,
     }),
     packages: &["jfsutils"],
     check: no_conflicts,

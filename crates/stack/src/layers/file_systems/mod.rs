@@ -23,6 +23,17 @@ fn by_mount(_: &Layer) -> Recovery {
     Recovery::Mount
 }
 
+/// Whether a file system compresses that does so by options of mount which all begin alike: `compress`, `compress-force`,
+/// `compress_algorithm`.
+fn compress_option(layer: &Layer) -> bool {
+    layer.list("mount").any(|option| option.starts_with("compress"))
+}
+
+/// For file systems that cannot compress.
+fn never(_: &Layer) -> bool {
+    false
+}
+
 /// A command line.
 fn argv<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()

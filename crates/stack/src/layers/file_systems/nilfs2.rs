@@ -22,6 +22,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // mkfs.nilfs2 2.2.9: "required size=134221824 bytes", which is 128 MiB and 4 KiB.
         minimum_size: Bytes::mib(129),
         recovery: super::by_mount,
+        may_compress: super::never,
     }),
     packages: &["nilfs-tools"],
     check: no_conflicts,

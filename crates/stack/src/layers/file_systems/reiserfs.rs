@@ -26,6 +26,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // Found by trying mkfs.reiserfs 3.6.27 on files of whole MiB: the journal alone is 32 MiB.
         minimum_size: Bytes::mib(34),
         recovery: super::by_mount,
+        may_compress: super::never,
     }),
     packages: &["reiserfsprogs"],
     check: no_conflicts,

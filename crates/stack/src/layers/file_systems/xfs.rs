@@ -25,6 +25,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         // xfsprogs 6.1: "Filesystem must be larger than 300MB."
         minimum_size: Bytes::mib(300),
         recovery: super::by_mount,
+        may_compress: super::never,
     }),
     packages: &["xfsprogs"],
     check: no_conflicts,

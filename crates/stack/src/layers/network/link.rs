@@ -31,7 +31,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
         },
         OptionSpec {
             name: "queue",
-            summary: "how many bytes an interface takes ahead of the wire; what more the machine sends waits in its memory",
+            summary: "how many bytes an interface accepts ahead of the wire; the machine keeps the rest in its own memory",
             kind: OptionKind::Size { min: Bytes::kib(2), max: Bytes::mib(64), rule: SizeRule::MultipleOf(1) },
             // The rings of network cards have some hundred frames.
             default: Some("256k"),

@@ -45,15 +45,21 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
         },
         believed(
             "actimeo",
-            "for how many seconds the client believes attributes, instead of the four options that follow",
+            "seconds for which the client trusts cached attributes; replaces the four options that follow",
         ),
         believed(
             "acregmin",
-            "for how many seconds at least it believes those of a file (unset: 3, by the kernel)",
+            "minimum number of seconds for which it trusts those of a file (unset: 3, by the kernel)",
         ),
-        believed("acregmax", "for how many seconds at most it believes those of a file (unset: 60)"),
-        believed("acdirmin", "for how many seconds at least it believes those of a directory (unset: 30)"),
-        believed("acdirmax", "for how many seconds at most it believes those of a directory (unset: 60)"),
+        believed("acregmax", "maximum number of seconds for which it trusts those of a file (unset: 60)"),
+        believed(
+            "acdirmin",
+            "minimum number of seconds for which it trusts those of a directory (unset: 30)",
+        ),
+        believed(
+            "acdirmax",
+            "maximum number of seconds for which it trusts those of a directory (unset: 60)",
+        ),
     ],
     definition: LayerDefinition::NetworkFileSystem,
     packages: &["nfs-kernel-server", "nfs-common"],
