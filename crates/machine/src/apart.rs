@@ -56,7 +56,8 @@ impl ApartMachine {
         })?;
         on_start(agent.id());
         let (Some(stdin), Some(stdout)) = (agent.stdin.take(), agent.stdout.take()) else {
-            return Err("an agent in namespaces of its own has no standard input or output".into());
+            let message = "an agent in namespaces of its own has no standard input or output";
+            return Err(Refusal::new(Cause::NotStarted, message));
         };
         let machine = Self { connection: Connection::new(stdout, stdin), agent: Mutex::new(agent) };
         machine.connection.wait_hello(HELLO_LIMIT).map_err(|e| {

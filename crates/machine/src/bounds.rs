@@ -168,6 +168,7 @@ mod tests {
     use super::*;
     use crate::message::{Command, Envelope, Finished, Request, read_frame, write_frame};
     use crate::place::MachinePlace;
+    use crate::refusal::{Cause, Refusal};
     use nestor_stack::MachineIndex;
     use proptest::prelude::*;
 
@@ -234,7 +235,11 @@ mod tests {
     fn what_went_wrong_always_fits_a_frame() {
         let clipped = clipped("ü".repeat(MOST_TEXT_BYTES));
         let mut wire = Vec::new();
-        write_frame(&mut wire, &Envelope { number: 1, body: Answer::Failed(clipped.into()) }).unwrap();
+        write_frame(
+            &mut wire,
+            &Envelope { number: 1, body: Answer::Failed(Refusal::new(Cause::Other, clipped)) },
+        )
+        .unwrap();
         assert!(read_frame::<Envelope<Answer>>(wire.as_slice()).is_ok());
     }
 

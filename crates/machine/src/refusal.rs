@@ -195,18 +195,6 @@ impl From<NotUndone> for Refusal {
     }
 }
 
-impl From<String> for Refusal {
-    fn from(message: String) -> Self {
-        Self::new(Cause::Other, message)
-    }
-}
-
-impl From<&str> for Refusal {
-    fn from(message: &str) -> Self {
-        message.to_owned().into()
-    }
-}
-
 /// What kind of file something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

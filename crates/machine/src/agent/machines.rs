@@ -28,7 +28,8 @@ impl Agent {
         let started = Instant::now();
         let (accelerator, booted) = match (spec.accelerator, spec.hardware_trial) {
             (Some(Accelerator::Hardware), _) => {
-                return Err("a machine cannot boot with `hardware` as its accelerator".into());
+                let message = "a machine cannot boot with `hardware` as its accelerator";
+                return Err(Refusal::new(Cause::NotSupported, message));
             }
             (Some(decided), _) => (decided, self.boot(spec, decided)),
             (None, HardwareTrial::Probe) => {

@@ -34,7 +34,7 @@ use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use ledger::Ledger;
 use linked::Programs;
 use nestor_stop::lock;
@@ -223,7 +223,10 @@ impl Agent {
 /// Sends the controller, in place of a greeting, the reason why the agent cannot run.
 pub fn decline(mut writer: impl Write, reason: &str) {
     // Without a controller, the error has no reader.
-    let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.into()) });
+    let _ = write_frame(
+        &mut writer,
+        &Envelope { number: 0, body: Answer::Failed(Refusal::new(Cause::Other, reason)) },
+    );
 }
 
 /// For tests that mount: a mount namespace that one of them makes has a copy of what the others have mounted.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::Agent;
 use super::requests::Obeyed;
 use crate::message::Answer;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 
 /// Random bytes of a name: 128 bits cannot be guessed.
 const RANDOM_BYTES: usize = 16;
@@ -26,9 +26,8 @@ impl Agent {
     pub(super) fn make_private_directory(&self, prefix: &str) -> Obeyed {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.chars().all(fits) {
-            return Err(
-                format!("{prefix:?} cannot begin a directory's name: letters, digits and - can").into()
-            );
+            let message = format!("{prefix:?} cannot begin a directory's name: letters, digits and - can");
+            return Err(Refusal::new(Cause::Other, message));
         }
         let made =
             self.own_directory().and_then(|own| make_below(&own.as_fd(), &self.work_directory, prefix));

@@ -16,7 +16,7 @@ use rustix::process::{
 use super::private;
 use crate::command_line::{OWN_PROGRAM, shown_program};
 use crate::message::{Command, Finished, MAX_FRAME_BYTES};
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 
 /// Most bytes kept of each output stream: both together fit one frame.
 const MAX_OUTPUT_BYTES: u64 = MAX_FRAME_BYTES as u64 / 2 - 4096;
@@ -81,7 +81,10 @@ pub const OWN_BINARY: &str = "/proc/self/exe";
 /// # Errors
 /// If the command is empty.
 pub fn os_command(command: &Command) -> Result<OsCommand, Refusal> {
-    let (program, arguments) = command.argv.split_first().ok_or("a program to run has no name")?;
+    let (program, arguments) = command
+        .argv
+        .split_first()
+        .ok_or_else(|| Refusal::new(Cause::Other, "a program to run has no name"))?;
     let mut os = OsCommand::new(if program == OWN_PROGRAM { OWN_BINARY } else { program });
     // What programs say of the kernel's errors is read in one language.
     os.args(arguments).env("LC_ALL", "C").envs(&command.environment);
@@ -139,8 +142,9 @@ pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child
     let mut os = os_command(command)?;
     let file = private::open_to_write(Path::new(output), OFlags::APPEND)
         .map_err(|e| Refusal::of_io(&format!("the output file {output} could not be opened"), &e))?;
-    let error_file =
-        file.try_clone().map_err(|e| format!("the output file {output} could not be shared: {e}"))?;
+    let error_file = file
+        .try_clone()
+        .map_err(|e| Refusal::of_io(&format!("the output file {output} could not be shared"), &e))?;
     os.stdin(Stdio::null()).stdout(file).stderr(error_file);
     spawner.spawn(os).map_err(|e| Refusal::cannot_start(&command.argv, &e))
 }

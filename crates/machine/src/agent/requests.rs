@@ -33,7 +33,8 @@ pub(super) type Obeyed = Result<Answer, Refusal>;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn mix_random(data: &[u8]) -> Obeyed {
-    let data = random::whole(data).ok_or("the seed for random numbers must have 64 bytes")?;
+    let data = random::whole(data)
+        .ok_or_else(|| Refusal::new(Cause::Other, "the seed for random numbers must have 64 bytes"))?;
     let what = "the kernel's random number generator could not be seeded, which needs root";
     random::mix(data).map(|()| Answer::Done).map_err(|e| Refusal::of_io(what, &e))
 }
@@ -176,7 +177,7 @@ impl Agent {
     fn no_such_process(&self, pid: u32) -> Refusal {
         match lock(&self.under_way).closed {
             true => Refusal::taken_down(),
-            false => format!("process {pid} was not started by nestor").into(),
+            false => Refusal::new(Cause::NotThere, format!("process {pid} was not started by nestor")),
         }
     }
 
@@ -247,7 +248,7 @@ impl Agent {
                 // Later it could not be known whose it is.
                 let _ = unmount(target, UnmountFlags::empty());
                 let why = unknown.err().map_or_else(|| "nothing is there".to_owned(), |e| e.to_string());
-                Err(format!("{what}: the new mount cannot be looked at: {why}").into())
+                Err(Refusal::new(Cause::Other, format!("{what}: the new mount cannot be looked at: {why}")))
             }
         });
         match made {
@@ -323,7 +324,7 @@ impl Agent {
 
     fn inspect(&self, path: &str) -> Obeyed {
         let medium = lock(&self.claimed).get(path).map(fs::File::try_clone);
-        let medium = medium.ok_or_else(|| format!("{path} was not taken"))?;
+        let medium = medium.ok_or_else(|| Refusal::new(Cause::NotThere, format!("{path} was not taken")))?;
         let medium = medium.map_err(|e| Refusal::of_io(&format!("{path} could not be looked at"), &e))?;
         let left = lock(&self.left).get(path).cloned();
         if left.is_some() && left == media::Identity::of(&medium) {
@@ -390,7 +391,8 @@ impl Agent {
     }
 
     fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
-        let (number, resource) = lock(&self.ledger).find(matches).ok_or(missing)?;
+        let (number, resource) =
+            lock(&self.ledger).find(matches).ok_or_else(|| Refusal::new(Cause::NotThere, missing))?;
         resource.take_down(By::Maker)?;
         lock(&self.ledger).strike(number);
         Ok(Answer::Done)

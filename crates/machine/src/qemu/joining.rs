@@ -102,7 +102,8 @@ impl Joining {
     ) -> Result<Self, Refusal> {
         let socket = files.time_socket();
         let failed = |e: io::Error| {
-            Refusal::from(format!("virtual time could not be prepared in {}: {e}", files.directory.display()))
+            let what = format!("virtual time could not be prepared in {}", files.directory.display());
+            Refusal::of_io(&what, &e)
         };
         let library = time_library::write_library(&files.directory).map_err(failed)?;
         let listener = UnixListener::bind(&socket).map_err(failed)?;

@@ -57,7 +57,8 @@ fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &st
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
                 let reason = progress["error-desc"].as_str().unwrap_or("it gives no reason");
-                return Err(format!("QEMU could not {what} the machine's state: {reason}").into());
+                let message = format!("QEMU could not {what} the machine's state: {reason}");
+                return Err(Refusal::new(Cause::Other, message));
             }
             _ if Instant::now() > deadline => {
                 let message = format!("QEMU did not {what} the machine's state in time; {advice}");

@@ -305,9 +305,9 @@ impl RunningMachine for QemuMachine {
     fn tick_offset(&self) -> Result<i64, Refusal> {
         let process = lock(&self.qemu).id();
         tick_offset::in_guest_of(process).map_err(|e| {
-            Refusal::from(format!(
-                "the offset that KVM adds to the counter of process {process}'s guest is not known: {e}"
-            ))
+            let what =
+                format!("the offset that KVM adds to the counter of process {process}'s guest is not known");
+            Refusal::new(Cause::NotSupported, format!("{what}: {e}"))
         })
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::arguments::MachineFiles;
 use super::qmp::Qmp;
 use crate::place::MachinePlace;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 
 /// How long the monitor may take to greet.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -52,7 +52,10 @@ impl TraceSwitch {
         let answer = self.0.execute("human-monitor-command", &json!({ "command-line": line }))?;
         match answer.as_str().map(str::trim) {
             Some("") | None => Ok(()),
-            Some(complaint) => Err(format!("QEMU does not log to {}: {complaint}", path.display()).into()),
+            Some(complaint) => {
+                let message = format!("QEMU does not log to {}: {complaint}", path.display());
+                Err(Refusal::new(Cause::Other, message))
+            }
         }
     }
 }

@@ -55,8 +55,9 @@ impl Domain {
     /// # Errors
     /// Why it did not come up.
     pub fn boot(spec: &MachineSpec, directory: PathBuf, spawner: Spawner) -> Result<Self, Refusal> {
-        let guest =
-            spec.xen_guest.ok_or_else(|| Refusal::from("it is not said how Xen is to run the machine"))?;
+        let guest = spec
+            .xen_guest
+            .ok_or_else(|| Refusal::new(Cause::Other, "it is not said how Xen is to run the machine"))?;
         tools::make_ready(&spawner)?;
         let name = format!("nestor-{}", spec.place);
         let configuration = prepare(spec, guest, &name, &directory)?;
@@ -97,8 +98,9 @@ fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) ->
     fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
     let files = DomainFiles { initramfs: &archive, script: &script };
-    let text = configuration::text(spec, guest, name, &files)
-        .ok_or_else(|| Refusal::from("the root of a domain has to be a file or a block device"))?;
+    let text = configuration::text(spec, guest, name, &files).ok_or_else(|| {
+        Refusal::new(Cause::NotSupported, "the root of a domain has to be a file or a block device")
+    })?;
     let path = directory.join("domain.cfg");
     fs::write(&path, text).map_err(|e| failed(&path, &e))?;
     Ok(path)
