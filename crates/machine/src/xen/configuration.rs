@@ -24,6 +24,11 @@ const KERNEL_COMMAND_LINE: &str = "console=ttyS0 norandmaps quiet loglevel=0 pan
 /// (`xenboot_write_console` in drivers/tty/hvc/hvc_xen.c).
 const TO_XENS_LOG: &str = "earlyprintk=xen,keep";
 
+/// A paravirtualised kernel takes its first console for its own unless it is told of another of its kind, which need not be there
+/// (`xen_start_kernel` in arch/x86/xen/enlighten_pv.c). It would write there, and take a byte 15 and the next one for a key of SysRq
+/// (`__hvc_poll` in drivers/tty/hvc/hvc_console.c).
+const NO_CONSOLE: &str = "console=hvc1";
+
 /// The files of a domain in its privileged domain.
 pub struct DomainFiles<'a> {
     /// Kernel modules and agent.
@@ -35,7 +40,7 @@ pub struct DomainFiles<'a> {
 /// The configuration of a domain with its root disk.
 pub fn text(spec: &MachineSpec, guest: XenGuest, name: &str, files: &DomainFiles<'_>) -> Option<String> {
     let log = match guest {
-        XenGuest::Pv => "",
+        XenGuest::Pv => NO_CONSOLE,
         XenGuest::Pvh => TO_XENS_LOG,
     };
     let RootDisk::Opened { path: root } = &spec.root else { return None };
