@@ -126,8 +126,7 @@ pub fn command_line(
         &spec.place.to_string(),
         spec.memory_bytes,
         spec.cpus,
-        processor,
-        spec.under_xen.is_some(),
+        (processor, spec.under_xen.is_some()),
         spec.shared_memory,
         files,
     );
@@ -165,7 +164,8 @@ pub fn command_line(
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
 pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
-    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, Processor::of(accelerator), false, false, files);
+    let mut argv =
+        bare_machine("pc", "probe", 256 << 20, 1, (Processor::of(accelerator), false), false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
 }
@@ -275,8 +275,7 @@ fn bare_machine(
     name: &str,
     memory_bytes: u64,
     cpus: u32,
-    processor: Processor,
-    under_xen: bool,
+    (processor, under_xen): (Processor, bool),
     shared_memory: bool,
     files: &MachineFiles,
 ) -> Vec<String> {
