@@ -177,7 +177,7 @@ impl Agent {
     fn no_such_process(&self, pid: u32) -> Refusal {
         match lock(&self.under_way).closed {
             true => Refusal::taken_down(),
-            false => Refusal::new(Cause::NotThere, format!("process {pid} was not started by nestor")),
+            false => Refusal::new(Cause::Other, format!("process {pid} was not started by nestor")),
         }
     }
 
