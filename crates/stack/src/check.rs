@@ -109,6 +109,12 @@ fn misfit(text: &str, layers: &[Layer], needs: &[Offer], index: usize) -> StackE
         LayerDefinition::Loop if offers == Offer::Block => {
             error.suggest(&format!("{below} is already a block device; remove {name}"), without_upper())
         }
+        LayerDefinition::PrivilegedDomain => {
+            let medium = layers.last().map_or(lower.span.start, |medium| medium.span.start);
+            let without = [&text[..upper.span.start], &text[lower.span.start..medium]].concat();
+            let moved = format!("{without}{upper}/{}", &text[medium..]);
+            error.suggest(&format!("put {name} directly above the medium"), moved)
+        }
         LayerDefinition::Link | LayerDefinition::NetworkFileSystem if name == below => {
             let words = format!("one {name} is enough; remove the other");
             let has_options = |layer: &Layer| layer.written_options().next().is_some();
