@@ -11,7 +11,6 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use nestor_ownership::WORK_VARIABLE;
-use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stop::lock;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::Signal;
@@ -19,13 +18,12 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::RunningMachine;
+use crate::hypervisor::{RunningMachine, not_supported};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, InterfaceAttachment};
+use crate::spec::DiskAttachment;
 use crate::transport::{AGENT_COMMAND, HELLO_LIMIT, TAKE_DOWN_LIMIT};
-use crate::virtual_time::TimeKeeper;
 
 /// An agent in namespaces of its own.
 pub(crate) struct ApartMachine {
@@ -80,42 +78,21 @@ fn enter_own_namespaces() -> rustix::io::Result<()> {
     mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
 }
 
-/// What a machine that no hypervisor runs does not have.
-fn not_supported(what: &str) -> Refusal {
-    Refusal::new(Cause::NotSupported, format!("{what} a machine that is a namespace of this one"))
-}
-
 impl RunningMachine for ApartMachine {
+    fn kind(&self) -> &'static str {
+        "a machine that is a namespace of this one"
+    }
+
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
         self.connection.request(request, limit)
     }
 
     fn attach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be plugged into"))
+        Err(not_supported("no disk can be plugged into", self.kind()))
     }
 
     fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be unplugged from"))
-    }
-
-    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no interface can be plugged into"))
-    }
-
-    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no interface can be unplugged from"))
-    }
-
-    fn time_keeper(&self) -> Option<&TimeKeeper> {
-        None
-    }
-
-    fn keep_state(&self, _path: &Path, _limit: Duration) -> Result<(), Refusal> {
-        Err(not_supported("no state can be kept of"))
-    }
-
-    fn take_instructions(&self) -> InstructionMarks {
-        InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }
+        Err(not_supported("no disk can be unplugged from", self.kind()))
     }
 
     fn tick_offset(&self) -> Result<i64, Refusal> {

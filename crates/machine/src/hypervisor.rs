@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nestor_processor::InstructionMarks;
+use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{Accelerator, HypervisorKind, Layer};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::place::MachinePlace;
 use crate::qemu::{DiskObjects, Qemu};
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::virtual_time::TimeKeeper;
 use crate::xen::{self, Xen, XenDisk};
@@ -120,8 +120,25 @@ pub trait Hypervisor: Sync {
     fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Option<Vec<String>>;
 }
 
-/// A machine that a hypervisor runs.
+/// What a kind of machine does not have.
+pub(crate) fn not_supported(what: &str, kind: &str) -> Refusal {
+    Refusal::new(Cause::NotSupported, format!("{what} {kind}"))
+}
+
+/// The last lines of what was printed, below a heading, for a message; nothing if nothing was printed.
+pub(crate) fn last_lines(text: &str, heading: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("; {heading}:\n    {}", lines[lines.len().saturating_sub(most)..].join("\n    "))
+}
+
+/// A machine that a hypervisor runs. What not every kind of machine has is not supported unless it says otherwise.
 pub trait RunningMachine: Send + Sync {
+    /// What kind of machine it is, for what it does not have: `a machine of QEMU`.
+    fn kind(&self) -> &'static str;
+
     /// Sends a request to the agent inside and waits for its answer, in real time at most for `limit`; in virtual time as long as
     /// the machine makes progress.
     ///
@@ -145,25 +162,35 @@ pub trait RunningMachine: Send + Sync {
     ///
     /// # Errors
     /// The hypervisor's reason; what was already added for the interface is removed again.
-    fn attach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal>;
+    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no interface can be plugged into", self.kind()))
+    }
 
     /// Unplugs it and waits until the machine has released it.
     ///
     /// # Errors
     /// The hypervisor's reason.
-    fn detach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal>;
+    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no interface can be unplugged from", self.kind()))
+    }
 
     /// What keeps its virtual time; `None` in real time.
-    fn time_keeper(&self) -> Option<&TimeKeeper>;
+    fn time_keeper(&self) -> Option<&TimeKeeper> {
+        None
+    }
 
     /// Stops the machine and writes its state into a new file. It does not continue from there; other machines do.
     ///
     /// # Errors
     /// It runs in real time, which cannot be stopped; or the hypervisor's reason.
-    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), Refusal>;
+    fn keep_state(&self, _path: &Path, _limit: Duration) -> Result<(), Refusal> {
+        Err(not_supported("no state can be kept of", self.kind()))
+    }
 
     /// What programs in the machine have marked since the last call.
-    fn take_instructions(&self) -> InstructionMarks;
+    fn take_instructions(&self) -> InstructionMarks {
+        InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }
+    }
 
     /// What is added to the counter of the machine's processor.
     ///

@@ -5,6 +5,7 @@
 
 pub mod agent;
 mod apart;
+mod boot_directory;
 pub mod bounds;
 mod command_line;
 mod connection;

@@ -1,5 +1,6 @@
 //! A study whose cells run on the machines of a Slurm cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -151,7 +152,7 @@ fn laboratory_here(lab: &LabArguments, seed: u64) -> Result<Laboratory> {
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),
-        packs: lab_image::packs()?,
+        packs: BTreeMap::new(),
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed,

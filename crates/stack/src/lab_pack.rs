@@ -34,6 +34,6 @@ impl LayerSpec {
 impl Stack {
     /// What its machines need besides what every lab image has.
     pub fn lab_pack(&self) -> Option<LabPack> {
-        self.is_under_xen().then_some(LabPack::Xen)
+        self.layers().iter().find_map(|layer| layer.spec.lab_pack())
     }
 }

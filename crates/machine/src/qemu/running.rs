@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -23,10 +22,10 @@ use super::progress::{Overtime, Patience, Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
 use super::tick_offset;
 use super::version::GuestPaging;
-use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
+use crate::agent::process::{Spawner, kill_group, wait_at_most};
+use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::RunningMachine;
-use crate::lab_image::initramfs;
+use crate::hypervisor::{RunningMachine, last_lines};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
@@ -249,6 +248,10 @@ impl QemuMachine {
 }
 
 impl RunningMachine for QemuMachine {
+    fn kind(&self) -> &'static str {
+        "a machine of QEMU"
+    }
+
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
         let mut patience = self.patience(limit);
         let answer = self.connection.request_patiently(request, limit, &mut || self.longer(&mut patience));
@@ -367,18 +370,8 @@ impl Drop for QemuMachine {
 }
 
 fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles, Refusal> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|e| {
-        Refusal::of_io(&format!("the directory {} could not be made", directory.display()), &e)
-    })?;
     let files = MachineFiles { directory };
-    initramfs(Path::new(modules_cpio), Path::new(OWN_BINARY), &files.initramfs()).map_err(|e| {
-        let what = format!("the initramfs {} could not be written", files.initramfs().display());
-        let Refusal { cause, mut message } = Refusal::of_io(&what, &e);
-        if cause == Cause::NoSpace {
-            message += "; free some space there, or set NESTOR_WORK to a directory with 4 GiB free";
-        }
-        Refusal { cause, message }
-    })?;
+    boot_directory::make(&files.directory, modules_cpio, &files.initramfs())?;
     Ok(files)
 }
 
@@ -450,11 +443,5 @@ fn connect_when_there(
 
 fn tail(file: &Path, heading: &str) -> String {
     let text = fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    let last = lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n    ");
-    format!("; {heading}:\n    {last}")
+    last_lines(&String::from_utf8_lossy(&text), heading, CONSOLE_LINES)
 }

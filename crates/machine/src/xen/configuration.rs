@@ -1,6 +1,5 @@
 //! What `xl` is told of a domain: pure, from a [`MachineSpec`] (xl.cfg(5), xl-disk-configuration(5)).
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use nestor_stack::layers::hypervisors::XenGuest;
@@ -44,22 +43,23 @@ pub fn text(spec: &MachineSpec, guest: XenGuest, name: &str, files: &DomainFiles
         XenGuest::Pvh => TO_XENS_LOG,
     };
     let RootDisk::Opened { path: root } = &spec.root else { return None };
-    let mut text = String::new();
-    let mut set = |key: &str, value: &str| writeln!(text, "{key} = \"{}\"", escaped(value));
-    let wrote = set("name", name)
-        .and_then(|()| set("type", guest.name()))
+    let words = [
+        ("name", name.to_owned()),
+        ("type", guest.name().to_owned()),
         // Xen cannot emulate RDTSCP under QEMU, whose SVM does not tell how long an instruction is.
-        .and_then(|()| set("tsc_mode", "native"))
-        .and_then(|()| set("kernel", &spec.kernel))
-        .and_then(|()| set("ramdisk", &files.initramfs.display().to_string()))
-        .and_then(|()| set("extra", &format!("{GUEST_MARK} {KERNEL_COMMAND_LINE} {log}")))
-        .and_then(|()| set("on_poweroff", "destroy"))
-        .and_then(|()| set("on_reboot", "destroy"))
-        .and_then(|()| set("on_crash", "destroy"));
-    wrote.ok()?;
-    writeln!(text, "memory = {}\nvcpus = {}", spec.memory_bytes >> 20, spec.cpus).ok()?;
-    writeln!(text, "disk = [ \"{}\" ]", escaped(&disk(ROOT_DISK, root, false, files.script))).ok()?;
-    Some(text)
+        ("tsc_mode", "native".to_owned()),
+        ("kernel", spec.kernel.clone()),
+        ("ramdisk", files.initramfs.display().to_string()),
+        ("extra", format!("{GUEST_MARK} {KERNEL_COMMAND_LINE} {log}")),
+        ("on_poweroff", "destroy".to_owned()),
+        ("on_reboot", "destroy".to_owned()),
+        ("on_crash", "destroy".to_owned()),
+    ];
+    let words: String =
+        words.iter().map(|(key, value)| format!("{key} = \"{}\"\n", escaped(value))).collect();
+    let disk = escaped(&disk(ROOT_DISK, root, false, files.script));
+    let (mib, cpus) = (spec.memory_bytes >> 20, spec.cpus);
+    Some(format!("{words}memory = {mib}\nvcpus = {cpus}\ndisk = [ \"{disk}\" ]\n"))
 }
 
 /// A disk that blkback serves from a block device.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
 
+use super::tools;
+
 /// The console inside a domain.
 const CONSOLE: &str = "/dev/hvc0";
 
@@ -15,11 +17,9 @@ const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 pub fn of_this_domain() -> Option<PathBuf> {
     let is_xen = std::fs::read_to_string(HYPERVISOR_TYPE).is_ok_and(|kind| kind.trim() == "xen");
     // The console of the privileged domain is Xen's own.
-    let is_privileged = || {
-        let _ = rustix::mount::mount("xenfs", "/proc/xen", "xenfs", rustix::mount::MountFlags::empty(), None);
-        std::fs::read_to_string("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"))
-    };
-    (is_xen && !is_privileged()).then(|| PathBuf::from(CONSOLE)).filter(|console| console.exists())
+    (is_xen && !tools::is_privileged_domain())
+        .then(|| PathBuf::from(CONSOLE))
+        .filter(|console| console.exists())
 }
 
 /// Lets every byte through as it is, if it is a terminal.

@@ -1,27 +1,25 @@
 //! A domain that `xl` made.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stop::lock;
 
 use super::configuration::{self, DATA_DISK, DomainFiles};
 use super::{XenDisk, console, tools};
 use crate::agent::loop_device;
-use crate::agent::process::{OWN_BINARY, Spawner};
+use crate::agent::process::Spawner;
+use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{OwnDisk, RunningMachine};
-use crate::lab_image::initramfs;
+use crate::hypervisor::{OwnDisk, RunningMachine, last_lines, not_supported};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, MachineSpec};
-use crate::virtual_time::TimeKeeper;
+use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 
 /// What `libxl` runs when a disk comes (`add`) and goes (`remove`): it tells the back end which device that is, and the tool stack that it is
 /// connected. Xen's own script does the same after a search for other users of the device, which takes seconds.
@@ -91,10 +89,8 @@ fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) ->
     let failed = |path: &Path, e: &std::io::Error| {
         Refusal::of_io(&format!("{} could not be written", path.display()), e)
     };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|e| failed(directory, &e))?;
     let (archive, script) = (directory.join("initramfs.cpio"), directory.join("disk"));
-    initramfs(Path::new(&spec.modules_cpio), Path::new(OWN_BINARY), &archive)
-        .map_err(|e| failed(&archive, &e))?;
+    boot_directory::make(directory, &spec.modules_cpio, &archive)?;
     fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
     let files = DomainFiles { initramfs: &archive, script: &script };
@@ -119,13 +115,17 @@ fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<Connectio
 }
 
 impl RunningMachine for Domain {
+    fn kind(&self) -> &'static str {
+        "a domain of Xen"
+    }
+
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
         self.connection.request(request, limit)
     }
 
     fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let DiskBackend::Own(OwnDisk::Xen(disk)) = &disk.backend else {
-            return Err(not_supported("a disk of another hypervisor cannot be plugged into"));
+            return Err(not_supported("a disk of another hypervisor cannot be plugged into", self.kind()));
         };
         let device = match disk {
             XenDisk::Device(device) => device.clone(),
@@ -149,32 +149,12 @@ impl RunningMachine for Domain {
         detached
     }
 
-    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no interface can be plugged into"))
-    }
-
-    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no interface can be unplugged from"))
-    }
-
-    fn time_keeper(&self) -> Option<&TimeKeeper> {
-        None
-    }
-
-    fn keep_state(&self, _path: &Path, _limit: Duration) -> Result<(), Refusal> {
-        Err(not_supported("no state is kept of"))
-    }
-
-    fn take_instructions(&self) -> InstructionMarks {
-        InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }
-    }
-
     fn tick_offset(&self) -> Result<i64, Refusal> {
         match self.guest {
             // `tsc_mode=native`: the counter of the processor as it is.
             XenGuest::Pv => Ok(0),
             // Its counter begins when it is made; Xen does not tell when, of the processor's counter, that was.
-            XenGuest::Pvh => Err(not_supported("the offset of the counter is not known of")),
+            XenGuest::Pvh => Err(not_supported("the offset of the counter is not known of", self.kind())),
         }
     }
 
@@ -197,13 +177,9 @@ impl RunningMachine for Domain {
     }
 
     fn last_words(&self) -> String {
-        let last = |text: &str, lines: usize| {
-            let all: Vec<&str> = text.lines().collect();
-            all[all.len().saturating_sub(lines)..].join("\n    ")
-        };
-        let of = |words: &[&str], lines| self.xl(words).map_or_else(|e| e.message, |text| last(&text, lines));
-        let (state, log) = (of(&["list", &self.name], 1), of(&["dmesg"], LOG_LINES));
-        format!("; Xen says of it:\n    {state}\n  Xen's log ends:\n    {log}")
+        let said = |words: &[&str]| self.xl(words).unwrap_or_else(|e| e.message);
+        let state = last_lines(&said(&["list", &self.name]), "Xen says of it", 1);
+        state + &last_lines(&said(&["dmesg"]), "Xen's log ends", LOG_LINES)
     }
 }
 
@@ -221,8 +197,4 @@ impl Drop for Domain {
         self.stop();
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-fn not_supported(what: &str) -> Refusal {
-    Refusal::new(Cause::NotSupported, format!("{what} a domain of Xen"))
 }

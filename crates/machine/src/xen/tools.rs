@@ -106,7 +106,8 @@ fn is_store_there() -> bool {
     UnixStream::connect(STORE_SOCKET).is_ok()
 }
 
-fn is_privileged_domain() -> bool {
+/// Whether this machine is the privileged domain of a Xen.
+pub fn is_privileged_domain() -> bool {
     // Needs xenfs, which nothing else mounts.
     let _ = rustix::mount::mount("xenfs", "/proc/xen", "xenfs", rustix::mount::MountFlags::empty(), None);
     fs::read_to_string("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"))

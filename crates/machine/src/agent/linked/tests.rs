@@ -2,15 +2,13 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nestor_processor::InstructionMarks;
 use nestor_stack::{MachineIndex, Machines, Relation};
 
 use super::*;
 use crate::connection::NoAnswer;
 use crate::message::{Answer, Request};
 use crate::refusal::Refusal;
-use crate::spec::{DiskAttachment, InterfaceAttachment};
-use crate::virtual_time::TimeKeeper;
+use crate::spec::DiskAttachment;
 
 /// A machine that is only there, and has perhaps ended.
 #[derive(Default)]
@@ -20,6 +18,10 @@ struct Played {
 }
 
 impl RunningMachine for Played {
+    fn kind(&self) -> &'static str {
+        "a machine that is played"
+    }
+
     fn request(&self, _request: Request, _limit: Duration) -> Result<Answer, NoAnswer> {
         Err(NoAnswer::Gone("it is played".to_owned()))
     }
@@ -30,26 +32,6 @@ impl RunningMachine for Played {
 
     fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
         Ok(())
-    }
-
-    fn attach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn detach_interface(&self, _interface: &InterfaceAttachment) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn time_keeper(&self) -> Option<&TimeKeeper> {
-        None
-    }
-
-    fn keep_state(&self, _path: &std::path::Path, _limit: Duration) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn take_instructions(&self) -> InstructionMarks {
-        InstructionMarks { why_not: None, marks: Vec::new() }
     }
 
     fn tick_offset(&self) -> Result<i64, Refusal> {
