@@ -6,6 +6,7 @@
 //! ([`vote`]); of these the true line is then bounded exactly ([`line`]). Where both clocks were read beside one that they
 //! share, that is not needed ([`shared`]).
 
+mod ballot;
 mod line;
 mod pairs;
 mod shared;

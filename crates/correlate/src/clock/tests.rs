@@ -2,7 +2,11 @@
 
 use nestor_statistics::SeededOrder;
 
+use nestor_trace::{Operation, Request};
+
 use super::*;
+use crate::played;
+use crate::survey::Sample;
 
 /// A clock's offset, drift and jump, and the pairs that requests over `span_ns` give; `false_share` of them are of
 /// requests that do not belong together.
@@ -34,7 +38,8 @@ impl Made {
                     low_ns: truth - 3_000 - below(200_000),
                     high_ns: truth + 4_000 + below(200_000),
                     unique: !wrong,
-                    members: (number as u32, number as u32),
+                    upper: Some(number as u32),
+                    lower: Some(number as u32),
                 }
             })
             .collect()
@@ -121,5 +126,82 @@ fn the_time_of_day_decides_between_places_that_are_as_good() {
         let clock = PLAIN.estimate(&pairs, Some(guess));
         let off = clock.offset_ns - PLAIN.offset_ns - shift;
         assert!(off.unsigned_abs() <= clock.bound_ns, "{off}");
+    }
+}
+
+/// A driver that keeps requests in flight at few places, and a disk below it; now and then a processor is taken from
+/// one of the two. Both see the same requests, each in its own order of completion.
+struct Driven {
+    depth: usize,
+    places: usize,
+    count: usize,
+    stall_share: f64,
+    seed: u64,
+}
+
+impl Driven {
+    const OFFSET_NS: i64 = 9_000_000_000_000;
+
+    /// Samples of the driver's requests and of the disk's.
+    fn samples(&self) -> (Sample, Sample) {
+        let mut random = SeededOrder::new(self.seed);
+        let mut slots = vec![1_000_000_u64; self.depth];
+        let (mut above, mut below) = (Vec::new(), Vec::new());
+        for _ in 0..self.count {
+            let slot = (0..self.depth).min_by_key(|slot| slots[*slot]).unwrap();
+            let operation = if random.below(3) == 0 { Operation::Read } else { Operation::Write };
+            let offset = random.below(self.places) as u64 * 4096;
+            let bytes = 4096 << random.below(3);
+            let mut delay = |usual: usize| {
+                let stalled = random.unit() < self.stall_share;
+                let most = if stalled { 1_000_000 } else { usual };
+                1 + random.below(most) as u64
+            };
+            let started = slots[slot] + delay(2_000);
+            let begun = started + delay(20_000);
+            let done = begun + 30_000 + delay(100_000);
+            let ended = done + delay(20_000);
+            slots[slot] = ended;
+            above.push(played::request(operation, offset, bytes, [started, started, ended]));
+            below.push(played::request(operation, offset, bytes, [begun, begun, done]));
+        }
+        let sample = |mut requests: Vec<Request>, ahead_ns: i64| {
+            requests.sort_by_key(|request| request.completed_ns);
+            let mut sample = Sample::default();
+            for mut request in requests {
+                for time in [&mut request.queued_ns, &mut request.issued_ns, &mut request.completed_ns] {
+                    *time = time.checked_add_signed(ahead_ns).unwrap();
+                }
+                sample.push(&request, request.offset);
+            }
+            sample
+        };
+        (sample(above, Self::OFFSET_NS), sample(below, 0))
+    }
+}
+
+#[test]
+fn few_places_and_deep_queues_leave_the_clock_within_its_bound() {
+    for (places, stall_share, depth) in
+        [(1, 0.0, 4), (1, 0.01, 4), (1, 0.0, 24), (1, 0.01, 24), (4, 0.1, 24), (64, 0.01, 24)]
+    {
+        for seed in 0..16 {
+            let driven = Driven { depth, places, count: 600, stall_share, seed };
+            let (above, below) = driven.samples();
+            let clock = Clock::estimate(
+                &pairs(&above, &below, true, 0),
+                None,
+                0,
+                (0, 300_000_000),
+                0,
+                &mut Vec::new(),
+            );
+            let off_ns = (clock.offset_ns - Driven::OFFSET_NS).unsigned_abs();
+            assert!(
+                off_ns <= clock.bound_ns,
+                "{places} places, {depth} deep, seed {seed}: {off_ns} ns off, bound {} ns",
+                clock.bound_ns
+            );
+        }
     }
 }

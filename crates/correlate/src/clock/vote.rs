@@ -1,29 +1,31 @@
-//! The line that most pairs agree on.
+//! The line that most pairs agree on, bounded by those that are true.
 
 use std::collections::HashMap;
 
-use super::line::{Envelope, Line, MOST_DRIFT};
+use super::ballot::{Ballot, Winner};
+use super::line::{Envelope, Line};
 use super::{FEWEST_PAIRS, Pair};
 
-/// Slopes that are tried at once; each round searches between the neighbours of the best.
-const SLOPES: usize = 17;
-/// Rounds of that: 8^8 times finer than [`MOST_DRIFT`].
-const ROUNDS: usize = 8;
-/// Pairs that take part once it is known roughly where the offset lies.
-const VOTERS: usize = 2048;
 /// Rounds in which bounds that no line can keep with the others are taken out.
 const REMOVALS: usize = 24;
+/// Rounds in which the bounds leave fewer pairs that can be true.
+const NARROWINGS: usize = 8;
 
 /// A line and the pairs it was fitted to.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub line: Line,
     pub agreeing: Vec<Pair>,
+    /// Where no pairs stand alone: how far from the line most requests agree.
+    agreed_within_ns: Option<i64>,
 }
 
 impl Fit {
     /// How far the line can be from the true one at a moment of the lower clock, in nanoseconds.
     pub fn bound_at(&self, at_ns: i64, slack_ns: i64) -> i64 {
+        if let Some(within_ns) = self.agreed_within_ns {
+            return within_ns;
+        }
         let envelope = Envelope::new(&self.agreeing, self.line.origin_ns, self.line.offset_ns, slack_ns);
         let (low, high) = envelope.offsets_at(at_ns, self.line.slope);
         let offset = self.line.offset_at(at_ns);
@@ -32,97 +34,68 @@ impl Fit {
 
     /// The line of these pairs only.
     pub fn only(&self, pairs: Vec<Pair>, slack_ns: i64) -> Self {
-        if pairs.is_empty() {
-            return Self { line: self.line, agreeing: pairs };
+        if pairs.is_empty() || self.agreed_within_ns.is_some() {
+            return Self { agreeing: pairs, ..self.clone() };
         }
         polish(self.line, pairs, slack_ns)
     }
 }
 
-/// An interval in which most of others overlap.
-#[derive(Clone, Copy, Debug)]
-struct Peak {
-    low: f64,
-    high: f64,
-    votes: usize,
-}
-
-/// Finds the line that most pairs agree on; where several places have nearly as many, the one near `guess_ns`.
+/// Finds the line that the requests of most pairs agree on; where several places have nearly as many, the one near
+/// `guess_ns`.
 pub(super) fn fit(pairs: &[Pair], guess_ns: Option<i64>, slack_ns: i64) -> Option<Fit> {
-    if pairs.len() < FEWEST_PAIRS {
+    if pairs.iter().filter(|pair| pair.is_of_two()).count() < FEWEST_PAIRS {
         return None;
     }
-    let (first, last) = pairs
-        .iter()
-        .fold((i64::MAX, i64::MIN), |(first, last), pair| (first.min(pair.at_ns), last.max(pair.at_ns)));
-    let origin_ns = first + (last - first) / 2;
-    let half_span = (last - origin_ns) as f64;
-    let base_ns = pairs[pairs.len() / 2].low_ns;
-    let slack = slack_ns as f64;
-    let coarse = |pair: &Pair| {
-        let reach = MOST_DRIFT * half_span + slack;
-        ((pair.low_ns - base_ns) as f64 - reach, (pair.high_ns - base_ns) as f64 + reach)
+    let ballot = Ballot::new(pairs, slack_ns);
+    let ends = ballot.ends();
+    let Winner { line, half_ns } = ballot.winner(guess_ns)?;
+    let meets = |line: &Line, half_ns: i64| {
+        let (line, within_ns) = (*line, slack_ns.saturating_add(half_ns));
+        move |pair: &Pair| line.agrees(pair, within_ns)
     };
-    let peak = tallest(pairs.iter().map(coarse).collect(), guess_ns.map(|guess| (guess - base_ns) as f64))?;
-    let near: Vec<&Pair> = pairs
-        .iter()
-        .filter(|pair| {
-            let (low, high) = coarse(pair);
-            low <= peak.high && peak.low <= high
-        })
-        .collect();
-    // Those that nothing competes with first; of the rest every n-th.
-    let (sure, unsure): (Vec<&Pair>, Vec<&Pair>) = near.into_iter().partition(|pair| pair.unique);
-    let step = (sure.len() + unsure.len()).div_ceil(VOTERS).max(1);
-    let voters: Vec<&Pair> = sure.into_iter().chain(unsure).step_by(step).collect();
-    let line = refine(&voters, origin_ns, base_ns, half_span, slack)?;
-    let agreeing: Vec<Pair> =
-        pairs.iter().filter(|pair| line.agrees(pair, slack_ns + 500)).copied().collect();
-    (agreeing.len() >= FEWEST_PAIRS).then(|| polish(line, undisputed(agreeing), slack_ns))
-}
-
-/// Those of which neither request is in another pair. A true pair agrees with the line; so if a false one does as
-/// well, a request of it is in two, and both are left out. Only where hardly any are left all must do.
-fn undisputed(agreeing: Vec<Pair>) -> Vec<Pair> {
-    let mut counts: [HashMap<u32, u32>; 2] = Default::default();
-    for pair in &agreeing {
-        *counts[0].entry(pair.members.0).or_default() += 1;
-        *counts[1].entry(pair.members.1).or_default() += 1;
-    }
-    let alone = |pair: &&Pair| counts[0][&pair.members.0] == 1 && counts[1][&pair.members.1] == 1;
-    let undisputed: Vec<Pair> = agreeing.iter().filter(alone).copied().collect();
-    if undisputed.len() < FEWEST_PAIRS { agreeing } else { undisputed }
-}
-
-/// Tries slopes, ever finer ones around the best.
-fn refine(voters: &[&Pair], origin_ns: i64, base_ns: i64, half_span: f64, slack: f64) -> Option<Line> {
-    let (mut middle, mut step) = (0.0, MOST_DRIFT / (SLOPES / 2) as f64);
-    let mut best = None;
-    for _ in 0..ROUNDS {
-        // A slope between two that are tried is at most half a step from one of them.
-        let reach = step / 2.0 * half_span + slack;
-        let tried = (0..SLOPES).filter_map(|index| {
-            let slope = middle + (index as f64 - (SLOPES / 2) as f64) * step;
-            let interval = |pair: &&Pair| {
-                let drift = slope * (pair.at_ns - origin_ns) as f64;
-                let at = |bound: i64| (bound - base_ns) as f64 - drift;
-                (at(pair.low_ns) - reach, at(pair.high_ns) + reach)
-            };
-            Some((tallest(voters.iter().map(interval).collect(), None)?, slope))
-        });
-        let (peak, slope) = tried.max_by(|(a, x), (b, y)| {
-            let near = |slope: &f64| -(slope - middle).abs();
-            a.votes.cmp(&b.votes).then(near(x).total_cmp(&near(y)))
-        })?;
-        let offset_ns = base_ns + (peak.low + (peak.high - peak.low) / 2.0).round() as i64;
-        best = Some(Line { origin_ns, offset_ns, slope });
-        if reach < slack + 100.0 {
+    let mut near = pairs.to_vec();
+    near.retain(meets(&line, half_ns));
+    let mut bounded: Option<Fit> = None;
+    for _ in 0..NARROWINGS {
+        let alone = undisputed(&near);
+        if alone.len() < FEWEST_PAIRS {
             break;
         }
-        middle = slope;
-        step *= 2.0 / (SLOPES / 2) as f64;
+        let fit = polish(line, alone, slack_ns);
+        let bounds = ends.map(|at_ns| fit.bound_at(at_ns, slack_ns));
+        let before = near.len();
+        near.retain(meets(&fit.line, bounds[0].max(bounds[1])));
+        bounded = Some(fit);
+        if near.len() == before {
+            break;
+        }
     }
-    best
+    let agreeing: Vec<Pair> = near.into_iter().filter(Pair::is_of_two).collect();
+    // Where hardly any stand alone, no more is known than where the requests agree.
+    bounded.or((agreeing.len() >= FEWEST_PAIRS).then_some(Fit {
+        line,
+        agreeing,
+        agreed_within_ns: Some(half_ns),
+    }))
+}
+
+/// Those of which neither request is in another pair. The line lies where all these pairs can be true; so if a false one
+/// is among them, a request of it is in the true one as well, and both are left out.
+fn undisputed(near: &[Pair]) -> Vec<Pair> {
+    let mut counts: [HashMap<u32, u32>; 2] = Default::default();
+    for pair in near {
+        for (counts, member) in counts.iter_mut().zip([pair.upper, pair.lower]) {
+            *member.map_or(&mut 0, |member| counts.entry(member).or_default()) += 1;
+        }
+    }
+    let alone = |pair: &&Pair| {
+        let once = |counts: &HashMap<u32, u32>, member: Option<u32>| {
+            member.is_some_and(|member| counts[&member] == 1)
+        };
+        once(&counts[0], pair.upper) && once(&counts[1], pair.lower)
+    };
+    near.iter().filter(alone).copied().collect()
 }
 
 /// Bounds the line exactly by the pairs, without those that contradict the others.
@@ -147,40 +120,5 @@ fn polish(line: Line, mut pairs: Vec<Pair>, slack_ns: i64) -> Fit {
             break;
         }
     }
-    Fit { line, agreeing: pairs }
-}
-
-/// Where most intervals overlap.
-fn tallest(intervals: Vec<(f64, f64)>, guess: Option<f64>) -> Option<Peak> {
-    let mut edges: Vec<(f64, bool)> = Vec::with_capacity(2 * intervals.len());
-    for (low, high) in intervals {
-        edges.push((low, false));
-        edges.push((high, true));
-    }
-    // Beginnings before ends: intervals that touch overlap.
-    edges.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let mut peaks: Vec<Peak> = Vec::new();
-    let mut open = 0_usize;
-    let mut most = 0_usize;
-    for (index, (at, ends)) in edges.iter().enumerate() {
-        if *ends {
-            open -= 1;
-            continue;
-        }
-        open += 1;
-        most = most.max(open);
-        // Where nearly the most overlap, and the next edge is an end: a place of its own.
-        if edges.get(index + 1).is_some_and(|(_, next_ends)| *next_ends) && 10 * open >= 9 * most {
-            peaks.push(Peak { low: *at, high: edges[index + 1].0, votes: open });
-        }
-    }
-    let enough =
-        |peak: &&Peak| if guess.is_some() { 10 * peak.votes >= 9 * most } else { peak.votes == most };
-    let distance =
-        |peak: &Peak| guess.map_or(0.0, |guess| (peak.low - guess).max(guess - peak.high).max(0.0));
-    peaks
-        .iter()
-        .filter(enough)
-        .min_by(|a, b| distance(a).total_cmp(&distance(b)).then(b.votes.cmp(&a.votes)))
-        .copied()
+    Fit { line, agreeing: pairs, agreed_within_ns: None }
 }

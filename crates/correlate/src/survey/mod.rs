@@ -16,7 +16,7 @@ use crate::input::LevelInput;
 use crate::space::SpaceMap;
 use crate::tree::LevelTimes;
 
-pub(crate) use sample::{Occurrence, Place, Sample};
+pub(crate) use sample::{Occurrence, Place, Sample, Unkept};
 
 /// Longest requests that are kept aside, so that the rest can be put into order within the time of the longest of
 /// them (see [`crate::order`]).

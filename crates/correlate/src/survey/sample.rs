@@ -36,7 +36,36 @@ pub(crate) struct Place {
     first: Vec<Occurrence>,
     /// A ring of the latest ones after those.
     last: Vec<Occurrence>,
+    unkept: Option<Unkept>,
     count: u64,
+}
+
+/// When the requests of a place were that were seen but not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unkept {
+    pub first_issued_ns: u64,
+    pub first_completed_ns: u64,
+    pub last_begun_ns: u64,
+    pub last_completed_ns: u64,
+}
+
+impl Unkept {
+    fn with(before: Option<Self>, request: &Occurrence) -> Self {
+        // Whichever it is of a request that was put together, queued or issued, it was not later.
+        let begun_ns = request.queued_ns.max(request.issued_ns);
+        let own = Self {
+            first_issued_ns: request.issued_ns,
+            first_completed_ns: request.completed_ns,
+            last_begun_ns: begun_ns,
+            last_completed_ns: request.completed_ns,
+        };
+        before.map_or(own, |before| Self {
+            first_issued_ns: before.first_issued_ns.min(own.first_issued_ns),
+            first_completed_ns: before.first_completed_ns.min(own.first_completed_ns),
+            last_begun_ns: before.last_begun_ns.max(own.last_begun_ns),
+            last_completed_ns: before.last_completed_ns.max(own.last_completed_ns),
+        })
+    }
 }
 
 impl Place {
@@ -46,7 +75,9 @@ impl Place {
         } else if self.last.len() < KEPT_EACH {
             self.last.push(occurrence);
         } else {
-            self.last[(self.count % KEPT_EACH as u64) as usize] = occurrence;
+            let oldest = &mut self.last[(self.count % KEPT_EACH as u64) as usize];
+            let given_up = std::mem::replace(oldest, occurrence);
+            self.unkept = Some(Unkept::with(self.unkept, &given_up));
         }
         self.count += 1;
     }
@@ -54,6 +85,11 @@ impl Place {
     /// Requests that were seen there.
     pub(crate) fn count(&self) -> u64 {
         self.count
+    }
+
+    /// The others, if not all were kept.
+    pub(crate) fn unkept(&self) -> Option<&Unkept> {
+        self.unkept.as_ref()
     }
 
     /// Those that were kept.
