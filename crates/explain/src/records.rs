@@ -190,6 +190,7 @@ mod tests {
                 machine: MachineName::default(),
                 metrics: Some(metrics),
                 frames: None,
+                served: None,
             }
         };
         let mut evidence = Evidence::default();

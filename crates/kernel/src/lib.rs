@@ -1,5 +1,6 @@
 //! A kernel's view of its machine: memory, mounts, the users of a device or file, disks, processes, their processor time and their
-//! waiting for it, and programs ended for want of memory.
+//! waiting for it, programs ended for want of memory, and what back ends of virtual disks
+//! have served.
 //!
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
 //! stacks down depends on this list.
@@ -11,4 +12,7 @@ pub mod mounts;
 pub mod out_of_memory;
 pub mod processes;
 pub mod processor_time;
+mod served;
 pub mod waiting;
+
+pub use served::ServedRequests;

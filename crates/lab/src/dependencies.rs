@@ -1,8 +1,10 @@
 //! The dependencies of numbers in virtual time other than the cell: programs, image, place.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use nestor_machine::{LAB_HYPERVISOR, hypervisor};
+use nestor_stack::LabPack;
 use sha2::{Digest, Sha256};
 
 use crate::Lab;
@@ -28,5 +30,10 @@ impl Lab {
             digest.update(text);
         }
         Some(digest.finalize().into())
+    }
+
+    /// SHA-256 of the contents of the images with more in them, which stacks that need one boot instead.
+    pub fn contents_of_packs(&self) -> BTreeMap<LabPack, String> {
+        self.packs.iter().map(|(pack, files)| (*pack, files.contents.clone())).collect()
     }
 }

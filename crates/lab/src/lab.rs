@@ -70,7 +70,7 @@ pub struct LabOptions {
 pub struct Lab {
     pub(crate) place: Place,
     pub(crate) image: Option<LabFiles>,
-    packs: BTreeMap<LabPack, LabFiles>,
+    pub(crate) packs: BTreeMap<LabPack, LabFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.

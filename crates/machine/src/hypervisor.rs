@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nestor_kernel::ServedRequests;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{Accelerator, HypervisorKind, Layer};
 use serde::{Deserialize, Serialize};
@@ -197,6 +198,14 @@ pub trait RunningMachine: Send + Sync {
     /// # Errors
     /// The offset is not known.
     fn tick_offset(&self) -> Result<i64, Refusal>;
+
+    /// What was served of the disk of its hypervisor's layer since that was plugged in.
+    ///
+    /// # Errors
+    /// It is not counted, or the disk is not there.
+    fn served_requests(&self) -> Result<ServedRequests, Refusal> {
+        Err(not_supported("nobody counts what is served of the disk of", self.kind()))
+    }
 
     /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
     fn stop(&self);

@@ -1,11 +1,11 @@
 //! A machine as its controller sees it: a connection and the way through it.
 
+mod counters;
 pub(crate) mod request;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nestor_processor::InstructionMarks;
 use nestor_stack::Accelerator;
 
 use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
@@ -19,7 +19,6 @@ use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
-use crate::ticks::TickReading;
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]
@@ -420,30 +419,6 @@ impl Machine {
     /// By what the machine that booted it knows it; `None` for the ground.
     pub fn place(&self) -> Option<MachinePlace> {
         self.route.last().copied()
-    }
-
-    /// What was counted at marks in a machine in virtual time that this one booted, since this was last asked.
-    pub fn take_instructions(&self, machine: MachinePlace) -> Result<InstructionMarks, MachineError> {
-        match self.request(Request::TakeInstructions { machine })? {
-            Answer::Instructions(marks) => Ok(marks),
-            _ => Err(self.out_of_turn()),
-        }
-    }
-
-    /// This machine's clock and its processor's counter; `None` if that has none.
-    pub fn read_ticks(&self) -> Result<Option<TickReading>, MachineError> {
-        match self.request(Request::ReadTicks)? {
-            Answer::Ticks(reading) => Ok(reading),
-            _ => Err(self.out_of_turn()),
-        }
-    }
-
-    /// What its hypervisor adds to this machine's counter in a machine that this one booted.
-    pub fn tick_offset(&self, machine: MachinePlace) -> Result<i64, MachineError> {
-        match self.request(Request::TickOffset { machine })? {
-            Answer::TickOffset(offset) => Ok(offset),
-            _ => Err(self.out_of_turn()),
-        }
     }
 
     /// Ends a machine that this one booted.

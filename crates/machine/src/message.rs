@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 
+use nestor_kernel::ServedRequests;
 use nestor_stack::Accelerator;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -280,6 +281,11 @@ pub enum Request {
         /// Which.
         machine: MachinePlace,
     },
+    /// Say what was served of the disk of a machine's hypervisor layer: [`Answer::Served`].
+    ServedRequests {
+        /// Which.
+        machine: MachinePlace,
+    },
     /// Shut a machine down.
     StopMachine {
         /// Which.
@@ -405,6 +411,8 @@ pub enum Answer {
     Ticks(Option<TickReading>),
     /// What is added to a counter.
     TickOffset(i64),
+    /// What a back end has served since it was connected.
+    Served(ServedRequests),
 }
 
 /// What a machine is.

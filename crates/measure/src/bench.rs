@@ -1,7 +1,7 @@
 //! Where cells run: the only part of a laboratory that a campaign needs.
 
 use nestor_lab::Lab;
-use nestor_results::WrittenPlace;
+use nestor_results::{LaboratoryDigest, WrittenPlace};
 use nestor_stack::Stack;
 
 use crate::cell::{CellEnd, CellRequest, run_cell};
@@ -11,8 +11,8 @@ pub trait Bench {
     /// Its place, as results name it: `emulated`, `this`, `ssh:HOST`.
     fn ground(&self) -> WrittenPlace;
 
-    /// SHA-256 of what all its numbers depend on besides the cells; `None` if they also depend on anything else.
-    fn dependencies(&mut self) -> Option<[u8; 32]> {
+    /// What all its numbers depend on besides the cells; `None` if they also depend on anything else.
+    fn dependencies(&mut self) -> Option<LaboratoryDigest> {
         None
     }
 
@@ -28,8 +28,8 @@ impl Bench for Lab {
         self.place().clone().into()
     }
 
-    fn dependencies(&mut self) -> Option<[u8; 32]> {
-        Self::dependencies(self)
+    fn dependencies(&mut self) -> Option<LaboratoryDigest> {
+        Some(LaboratoryDigest { base: Self::dependencies(self)?, packs: self.contents_of_packs() })
     }
 
     fn make_room_for(&mut self, stacks: &[Stack]) {

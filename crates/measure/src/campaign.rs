@@ -16,8 +16,8 @@ use crate::crew::{Benches, Crew, Order, Said};
 use crate::watcher::Watcher;
 use nestor_results::record::CellRecord;
 use nestor_results::{
-    CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PastCell, PlannedCell, Store,
-    StoreError, StoredRun, Study, TraceMode, WrittenPlace, WrittenStack, budget_ended,
+    CellKey, CellSample, Decisions, Estimator, FailureCause, LaboratoryDigest, NotRun, PastCell, PlannedCell,
+    Store, StoreError, StoredRun, Study, TraceMode, WrittenPlace, WrittenStack, budget_ended,
 };
 
 /// How a study is run.
@@ -86,8 +86,8 @@ pub fn run_campaign(
 pub struct Laboratory {
     /// The place, as results name it.
     pub ground: WrittenPlace,
-    /// SHA-256 of what all numbers depend on besides the cells; `None` if they also depend on anything else.
-    pub digest: Option<[u8; 32]>,
+    /// What all numbers depend on besides the cells; `None` if they also depend on anything else.
+    pub digest: Option<LaboratoryDigest>,
 }
 
 /// The same by a crew: it is handed as many cells as it takes.
@@ -117,7 +117,7 @@ pub fn run_campaign_by(
         interrupted,
         watcher,
         hash,
-        laboratory: laboratory.digest,
+        laboratory: laboratory.digest.clone(),
         sentinels,
         estimator,
         started: Instant::now(),
@@ -146,7 +146,7 @@ struct Campaign<'a> {
     watcher: &'a dyn Watcher,
     hash: String,
     /// The digest of what all cells depend on.
-    laboratory: Option<[u8; 32]>,
+    laboratory: Option<LaboratoryDigest>,
     sentinels: bool,
     estimator: Estimator,
     started: Instant,
@@ -348,7 +348,7 @@ impl Campaign<'_> {
 
     /// The digest of what a cell depends on, where that decides its numbers.
     fn dependencies(&self, cell: &CellKey) -> Option<String> {
-        self.study.dependencies(&self.laboratory?, cell)
+        self.study.dependencies(self.laboratory.as_ref()?, cell)
     }
 
     /// A run with the same dependencies as a cell, unless all cells are to be measured or recorded anew.

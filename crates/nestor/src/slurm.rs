@@ -1,15 +1,16 @@
 //! A study whose cells run on the machines of a Slurm cluster.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions, cell_needs};
-use nestor_measure::Watcher;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
-use nestor_results::{CellKey, CellRecord, Store, StudyEffort, StudyRecord, budget_ended};
+use nestor_measure::{Bench, Watcher};
+use nestor_results::{
+    CellKey, CellRecord, Store, Study, StudyEffort, StudyRecord, WrittenStack, budget_ended,
+};
 use nestor_slurm::{ArrayJob, Request, Settings, SharedDirectory, Slurm, SlurmCrew, Spread, take_leftovers};
 use nestor_stack::{HostTime, Place, PlaceWish, Stack};
 use sha2::{Digest as _, Sha256};
@@ -88,7 +89,7 @@ pub fn run_until_interrupted(
 ) -> Result<(CampaignEnd, bool)> {
     let study = &record.study;
     session::check_study(study, lab)?;
-    let laboratory = laboratory_here(lab, study.seed)?;
+    let laboratory = laboratory_here(lab, study)?;
     let base = how.directory.clone().unwrap_or_else(|| beside(store));
     let directory = SharedDirectory::open(&base, &record.hash)
         .with_context(|| format!("{} cannot be used for --slurm", base.display()))?;
@@ -135,7 +136,7 @@ fn job_of(record: &StudyRecord, lab: &LabArguments, laboratory: &Laboratory) -> 
     Ok(ArrayJob {
         program: program_digest()?,
         place: laboratory.ground.clone(),
-        laboratory: laboratory.digest.map(hex::encode).unwrap_or_default(),
+        laboratory: laboratory.digest.clone().unwrap_or_default(),
         study: (study.name.clone(), record.hash.clone()),
         stacks: study.stacks.clone(),
         seed: study.seed,
@@ -146,20 +147,22 @@ fn job_of(record: &StudyRecord, lab: &LabArguments, laboratory: &Laboratory) -> 
 }
 
 /// What every node has to be like: this program, QEMU and lab image.
-fn laboratory_here(lab: &LabArguments, seed: u64) -> Result<Laboratory> {
+fn laboratory_here(lab: &LabArguments, study: &Study) -> Result<Laboratory> {
     let place = lab.place()?.place.clone();
     let ground = place.clone().into();
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),
-        packs: BTreeMap::new(),
+        packs: lab_image::packs_of(&stacks)?,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
-        seed,
+        seed: study.seed,
         remark: None,
         progress: Progress::new(1).as_lab_progress(),
     })?;
-    let digest = here.dependencies().context("QEMU or the lab image of this machine cannot be read")?;
+    let digest =
+        Bench::dependencies(&mut here).context("QEMU or the lab image of this machine cannot be read")?;
     Ok(Laboratory { ground, digest: Some(digest) })
 }
 

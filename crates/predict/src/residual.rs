@@ -169,6 +169,7 @@ mod tests {
             role: (*role).into(),
             machine: MachineName::HOST,
             frames: None,
+            served: None,
             metrics: match traced {
                 Traced::Not => None,
                 Traced::FromQueue(count, ms) => {

@@ -1,27 +1,52 @@
 //! A digest of everything that decides a cell's numbers in virtual time: cells with the same digest need not be measured again.
 
+use std::collections::BTreeMap;
+
+use nestor_stack::LabPack;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::TraceMode;
 use crate::plan::CellKey;
 use crate::study::Study;
 
+/// What cells in virtual time depend on besides themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaboratoryDigest {
+    /// SHA-256 of what all cells share.
+    pub base: [u8; 32],
+    /// The contents of the images with more in them, which only some stacks boot.
+    pub packs: BTreeMap<LabPack, String>,
+}
+
+impl LaboratoryDigest {
+    /// Whether a laboratory has all of this one, so that numbers are the same there.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let has = |(pack, contents): (&LabPack, &String)| other.packs.get(pack) == Some(contents);
+        self.base == other.base && self.packs.iter().all(has)
+    }
+}
+
 impl Study {
-    /// The digest of a cell's dependencies; `laboratory` is that of what all cells share. `None` if a file that its workload
-    /// names cannot be read, or the study does not hold it.
-    pub fn dependencies(&self, laboratory: &[u8; 32], cell: &CellKey) -> Option<String> {
-        let stack = cell.stack.value()?.to_string();
+    /// The digest of a cell's dependencies. `None` if a file that its workload names cannot be read, if the study does
+    /// not hold it, or if its image does not exist.
+    pub fn dependencies(&self, laboratory: &LaboratoryDigest, cell: &CellKey) -> Option<String> {
+        let parsed = cell.stack.value()?;
+        let stack = parsed.to_string();
         let trace =
             if cell.untraced_twin { TraceMode::None } else { self.rule(&cell.stack, &cell.workload)?.trace };
         // A repeat without recorders does not count as a run, although its numbers are the same.
         let kind = if cell.untraced_twin { "twin" } else { "run" }.to_owned();
         let mut texts =
             vec![stack, cell.workload.to_string(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
+        if let Some(pack) = parsed.lab_pack() {
+            texts.push(laboratory.packs.get(&pack)?.clone());
+        }
         for (path, holds) in self.named_files(&cell.workload)? {
             texts.extend([path, holds]);
         }
         let mut digest = Sha256::new();
-        digest.update(laboratory);
+        digest.update(laboratory.base);
         // Texts of any length are told apart by their lengths.
         for text in texts {
             digest.update((text.len() as u64).to_le_bytes());
@@ -48,12 +73,13 @@ mod tests {
             repeat: 0,
             untraced_twin: false,
         };
+        let laboratory = |base| LaboratoryDigest { base: [base; 32], ..LaboratoryDigest::default() };
         let first = cell("ext4/hdd", "fio:seq-write", 0);
-        let of = |study: &Study, cell: &CellKey| study.dependencies(&[7; 32], cell);
+        let of = |study: &Study, cell: &CellKey| study.dependencies(&laboratory(7), cell);
         let digest = of(&study, &first).unwrap();
         assert_eq!(of(&study, &first).as_ref(), Some(&digest), "the same is the same");
         let mut others = vec![
-            study.dependencies(&[8; 32], &first),
+            study.dependencies(&laboratory(8), &first),
             of(&study, &cell("xfs/hdd", "fio:seq-write", 0)),
             of(&study, &cell("ext4/hdd", "fio:seq-read", 0)),
             of(&study, &cell("ext4/hdd", "fio:seq-write", 1)),

@@ -39,6 +39,7 @@ pub use compare::{
     compare_samples, ratio_by_block, summarise,
 };
 pub use complaint::Complaint;
+pub use dependencies::LaboratoryDigest;
 pub use environment::{Environment, MachineRecord};
 pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use failure::{CellFailure, FailureCause};

@@ -3,6 +3,7 @@
 use std::iter;
 
 use nestor_correlate::Correlation;
+use nestor_kernel::ServedRequests;
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_text::units;
@@ -180,6 +181,9 @@ pub struct LayerRecord {
     /// Of a link whose frames were logged, their numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Box<LinkMetrics>>,
+    /// Of a hypervisor whose back end counts them, the requests that it served of its virtual disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<ServedRequests>,
 }
 
 impl Measured {

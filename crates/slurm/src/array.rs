@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nestor_measure::Order;
-use nestor_results::{PlannedCell, TraceMode, WrittenPlace, WrittenStack};
+use nestor_results::{LaboratoryDigest, PlannedCell, TraceMode, WrittenPlace, WrittenStack};
 use serde::{Deserialize, Serialize};
 
 /// Cells that a task takes at most, unless there are too many: a task that does not end before its time limit, or that is lost, then
@@ -21,8 +21,8 @@ pub struct ArrayJob {
     pub program: String,
     /// The place of the cells.
     pub place: WrittenPlace,
-    /// SHA-256 of what all numbers depend on besides the cells: each node has to have the same.
-    pub laboratory: String,
+    /// What all numbers depend on besides the cells: each node has to have the same.
+    pub laboratory: LaboratoryDigest,
     /// Name and hash of the study that results are kept under.
     pub study: (String, String),
     /// The study's stacks, all of them: the host is as large as the largest of them needs, as it is without Slurm.

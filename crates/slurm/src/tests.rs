@@ -11,7 +11,7 @@ use std::time::Duration;
 use nestor_measure::Watcher;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
 use nestor_results::{
-    CellKey, CellRecord, Environment, Measured, Outcome, RunFilter, Store, Study, TraceMode,
+    CellKey, CellRecord, Environment, LaboratoryDigest, Measured, Outcome, RunFilter, Store, Study, TraceMode,
 };
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 use tempfile::TempDir;
@@ -237,7 +237,7 @@ impl Table {
             job: ArrayJob {
                 program: String::new(),
                 place: PLACE.into(),
-                laboratory: String::new(),
+                laboratory: LaboratoryDigest::default(),
                 study: (study.name.clone(), study.hash(&PLACE.into())),
                 stacks: study.stacks.clone(),
                 seed: study.seed,
@@ -257,7 +257,7 @@ impl Table {
 
     fn run(&self, study: &Study, fates: Fates) -> (CampaignEnd, Option<String>) {
         let mut crew = self.crew(study, fates);
-        let laboratory = Laboratory { ground: PLACE.into(), digest: Some([1; 32]) };
+        let laboratory = Laboratory { ground: PLACE.into(), digest: Some(LaboratoryDigest::default()) };
         let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
         let no = AtomicBool::new(false);
         let end = run_campaign_by(&mut crew, &laboratory, study, &mut self.store(), &options, &no, &Silent);

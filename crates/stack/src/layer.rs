@@ -164,6 +164,11 @@ impl Layer {
         self.to_string()
     }
 
+    /// Whether the layer has such an option.
+    pub fn has_option(&self, name: &str) -> bool {
+        self.spec.option_index(name).is_some()
+    }
+
     /// The value of an option, else its default; `None` if it has neither or the layer has no such option.
     pub fn option(&self, name: &str) -> Option<&str> {
         let index = self.spec.option_index(name)?;

@@ -91,6 +91,9 @@ impl Agent {
             Request::TakeInstructions { machine } => self.take_instructions(machine),
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
             Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(machine)?.tick_offset()?)),
+            Request::ServedRequests { machine } => {
+                Ok(Answer::Served(self.machine(machine)?.served_requests()?))
+            }
             Request::StopMachine { machine } => self.stop_machine(machine),
             Request::AttachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),

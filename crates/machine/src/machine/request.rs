@@ -82,6 +82,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::EndNfsServer(_) => "end the NFS server",
         Request::ReadTicks => "read the processor's counter",
         Request::TickOffset { .. } => "read the offset of a counter",
+        Request::ServedRequests { .. } => "read what was served of a disk",
         Request::StopMachine { .. } => "stop a machine",
         Request::TakeInstructions { .. } => "read the counted instructions",
         Request::KeepMachine { .. } => "keep a machine's state",

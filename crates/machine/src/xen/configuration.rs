@@ -13,6 +13,9 @@ pub const ROOT_DISK: &str = "xvda";
 /// The disk of the hypervisor's layer.
 pub const DATA_DISK: &str = "xvdb";
 
+/// Its number: major 202, minor 16 (xen-vbd-interface(7)).
+pub const DATA_DISK_NUMBER: u32 = 202 << 8 | 16;
+
 /// Kernel command line of a domain, after the word that makes it a lab machine. Its console is the agent's, so the kernel gets another, which
 /// nothing reads. Without random places of programs, QEMU translates each program once; with them, to free the memory of a domain in which
 /// ten thousand programs have run takes hours (`tb_page_remove` in accel/tcg/translate-all.c walks a list of all translations).

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use nestor_kernel::ServedRequests;
 use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stop::lock;
 
-use super::configuration::{self, DATA_DISK, DomainFiles};
+use super::configuration::{self, DATA_DISK, DATA_DISK_NUMBER, DomainFiles};
 use super::{XenDisk, console, tools};
 use crate::agent::loop_device;
 use crate::agent::process::Spawner;
@@ -41,6 +42,8 @@ pub struct Domain {
     connection: Connection,
     guest: XenGuest,
     name: String,
+    /// Xen's number of it.
+    number: u32,
     directory: PathBuf,
     spawner: Spawner,
     /// The mark of the loop device of its disk, and the raw image that it is made of.
@@ -62,15 +65,16 @@ impl Domain {
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let deadline = Instant::now() + limit;
         let made = make(&spawner, &name, &configuration);
-        let connection = match made {
-            Ok(connection) => connection,
+        let (number, connection) = match made {
+            Ok(made) => made,
             Err(e) => {
                 let _ = tools::run(&spawner, &[tools::XL, "destroy", &name]);
                 let _ = fs::remove_dir_all(&directory);
                 return Err(e);
             }
         };
-        let domain = Self { connection, guest, name, directory, spawner, loop_device: Mutex::default() };
+        let domain =
+            Self { connection, guest, name, number, directory, spawner, loop_device: Mutex::default() };
         let left = deadline.saturating_duration_since(Instant::now());
         domain.connection.wait_hello(left).map_err(|e| {
             let message = format!("{}{}", e.of_new_agent(), domain.last_words());
@@ -102,16 +106,19 @@ fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) ->
     Ok(path)
 }
 
-/// Makes the domain and opens its console.
-fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<Connection, Refusal> {
+/// Makes the domain and opens its console: its number, and the agent's stream.
+fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<(u32, Connection), Refusal> {
     tools::run(spawner, &[tools::XL, "create", "-q", "-e", &configuration.display().to_string()])?;
-    let number = tools::run(spawner, &[tools::XL, "domid", name])?;
+    let said = tools::run(spawner, &[tools::XL, "domid", name])?;
+    let number: u32 = said
+        .parse()
+        .map_err(|_| Refusal::new(Cause::Other, format!("`xl domid` said {said:?}, which is no number")))?;
     let path = format!("/local/domain/{number}/console/tty");
     let terminal = tools::run(spawner, &["xenstore-read", &path])?;
     let opened = console::open(Path::new(&terminal)).and_then(|stream| Ok((stream.try_clone()?, stream)));
     let (reader, writer) =
         opened.map_err(|e| Refusal::of_io(&format!("the console {terminal} could not be opened"), &e))?;
-    Ok(Connection::new(reader, writer))
+    Ok((number, Connection::new(reader, writer)))
 }
 
 impl RunningMachine for Domain {
@@ -156,6 +163,12 @@ impl RunningMachine for Domain {
             // Its counter begins when it is made; Xen does not tell when, of the processor's counter, that was.
             XenGuest::Pvh => Err(not_supported("the offset of the counter is not known of", self.kind())),
         }
+    }
+
+    fn served_requests(&self) -> Result<ServedRequests, Refusal> {
+        ServedRequests::of_xen(self.number, DATA_DISK_NUMBER).map_err(|e| {
+            Refusal::of_io(&format!("the statistics of blkback for {DATA_DISK} could not be read"), &e)
+        })
     }
 
     fn stop(&self) {

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use nestor_correlate::{ExtentMap, read_extents};
+use nestor_kernel::ServedRequests;
 use nestor_lab::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltStack, Lab, Top};
 use nestor_layout::Layout;
 use nestor_machine::bounds::check_json;
@@ -44,6 +45,8 @@ pub(super) struct Condensed {
     pub links: BTreeMap<LayerIndex, LinkMetrics>,
     /// Of the network file systems whose calls were recorded, by their positions in the stack.
     pub calls: BTreeMap<LayerIndex, CallMetrics>,
+    /// What was served of virtual disks, by the hypervisor's layer.
+    pub served: BTreeMap<LayerIndex, ServedRequests>,
     /// Files of requests, on this machine.
     pub requests: RequestFiles,
     /// Bytes of each class of operations in each second, where every operation was recorded.
@@ -92,7 +95,7 @@ pub(super) fn condense(
     operation_log: Option<&OperationLog>,
     directory: Option<&Path>,
 ) -> Result<Condensed, CellError> {
-    let mut condensed = Condensed::default();
+    let mut condensed = Condensed { served: recorded.served.clone(), ..Condensed::default() };
     // Without requests to join, the purpose of the blocks is not needed.
     let layouts = match directory {
         Some(_) => layouts(built, &mut condensed.remarks),
@@ -444,6 +447,7 @@ impl Condensed {
             machine: built.top_machine().label.into(),
             metrics: (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten(),
             frames: None,
+            served: None,
         };
         let machines = built.stack.machines();
         let mut rows = vec![application];
@@ -462,6 +466,7 @@ impl Condensed {
                 machine: machines[built.stack.machine_of(index)].label.into(),
                 metrics,
                 frames: self.links.get(&index).cloned().map(Box::new),
+                served: self.served.get(&index).copied(),
             });
         }
         rows

@@ -70,7 +70,10 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
     let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
     for layer in built.stack.layers() {
         if layer.is_hypervisor() {
-            for option in ["disk", "cache", "aio", "iothread"] {
+            for option in ["disk", "cache", "aio", "iothread", "guest"] {
+                if !layer.has_option(option) {
+                    continue;
+                }
                 let value = layer.option(option).unwrap_or("default");
                 settings.insert(format!("{} {option}", layer.name()), value.to_owned());
             }

@@ -17,6 +17,7 @@ mod processors;
 mod recorder;
 mod sample_pace;
 mod scratch;
+mod served;
 mod step;
 mod trace_problem;
 

@@ -1,11 +1,13 @@
 //! Recording at every trace point of a built stack while the workload runs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 
 use nestor_correlate::SharedClock;
+use nestor_kernel::ServedRequests;
 use nestor_lab::{BuiltStack, DiskLog, Lab};
-use nestor_stack::{HostTime, MachineName, Relation};
+use nestor_stack::{HostTime, LayerIndex, MachineName, Relation};
 
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
@@ -15,6 +17,7 @@ use super::clocks::ClockWatch;
 use super::network::{NetworkWatch, Networks};
 use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
+use super::served::ServedWatch;
 use super::trace_problem::TraceProblem;
 use nestor_results::TraceMode;
 use nestor_results::path_length::PathLength;
@@ -25,6 +28,7 @@ pub(super) struct Observation {
     processors: ProcessorWatch,
     clocks: ClockWatch,
     networks: NetworkWatch,
+    served: ServedWatch,
     time: HostTime,
     disk_log: bool,
     stamps: bool,
@@ -46,6 +50,8 @@ pub(super) struct Recorded {
     pub path_length: Option<Result<PathLength, WhyNotCounted>>,
     /// What went over networks.
     pub networks: Networks,
+    /// What was served of virtual disks, by the hypervisor's layer.
+    pub served: BTreeMap<LayerIndex, ServedRequests>,
 }
 
 impl Observation {
@@ -61,7 +67,7 @@ impl Observation {
         let stamps = marked && disk_log;
         let mut recorders = Vec::new();
         let started = Self::start_all(lab, built, trace, (disk_log, stamps), &mut recorders);
-        let (processors, clocks, networks) = match started {
+        let (watches, processors) = match started {
             Ok(started) => started,
             Err(e) => {
                 recorders.iter().for_each(Recorder::abandon);
@@ -72,7 +78,8 @@ impl Observation {
                 return Err(e);
             }
         };
-        Ok(Self { recorders, processors, clocks, networks, time: built.time, disk_log, stamps })
+        let (clocks, networks, served) = watches;
+        Ok(Self { recorders, processors, clocks, networks, served, time: built.time, disk_log, stamps })
     }
 
     fn start_all(
@@ -81,7 +88,7 @@ impl Observation {
         trace: TraceMode,
         (disk_log, stamps): (bool, bool),
         recorders: &mut Vec<Recorder>,
-    ) -> Result<(ProcessorWatch, ClockWatch, NetworkWatch), CellError> {
+    ) -> Result<((ClockWatch, NetworkWatch, ServedWatch), ProcessorWatch), CellError> {
         if trace.records() {
             start_recorders(built, trace, recorders)?;
         }
@@ -98,13 +105,15 @@ impl Observation {
             _ if trace.records() => NetworkWatch::start(lab, built, false),
             _ => NetworkWatch::default(),
         };
-        Ok((ProcessorWatch::start(built)?, clocks, networks))
+        let served = if trace.records() { ServedWatch::start(built) } else { ServedWatch::default() };
+        Ok(((clocks, networks, served), ProcessorWatch::start(built)?))
     }
 
     /// Stops all recorders at once: each runs in its own machine.
     pub(super) fn stop(self, lab: &Lab, built: &BuiltStack) -> Result<Recorded, CellError> {
         let networks = self.networks.finish(lab, built);
         let processors = self.processors.finish();
+        let served = self.served.finish(built);
         // A machine that does not answer does not come to a stand, which is waited for.
         let marks = (self.time.is_virtual() && processors.is_ok()).then(|| lab.take_instructions());
         let disk = lab.served_disk();
@@ -126,6 +135,7 @@ impl Observation {
             cpu_busy: processors.busy,
             path_length,
             networks,
+            served,
         })
     }
 }

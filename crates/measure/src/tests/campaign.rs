@@ -15,7 +15,9 @@ use crate::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use crate::cell::{CellEnd, CellRequest};
 use crate::watcher::Watcher;
 use nestor_results::record::{CellRecord, Mark, Outcome};
-use nestor_results::{CellFailure, CellKey, FailureCause, RunFilter, Store, Study, WrittenPlace};
+use nestor_results::{
+    CellFailure, CellKey, FailureCause, LaboratoryDigest, RunFilter, Store, Study, WrittenPlace,
+};
 
 const STACKS: [&str; 3] = ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/raw/xfs/hdd"];
 
@@ -56,8 +58,8 @@ impl Bench for Repeating<'_> {
         self.0.ground()
     }
 
-    fn dependencies(&mut self) -> Option<[u8; 32]> {
-        Some(self.1)
+    fn dependencies(&mut self) -> Option<LaboratoryDigest> {
+        Some(LaboratoryDigest { base: self.1, ..LaboratoryDigest::default() })
     }
 
     fn make_room_for(&mut self, _: &[Stack]) {}

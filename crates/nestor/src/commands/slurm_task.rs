@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions};
-use nestor_measure::Bench as _;
+use nestor_measure::Bench;
 use nestor_results::{Store, WrittenStack};
 use nestor_slurm::{ArrayJob, TaskCell, TaskFiles, TaskStatus};
 use nestor_stack::Stack;
@@ -91,7 +91,7 @@ impl Task<'_> {
             remark: None,
             progress: Progress::new(1).as_lab_progress(),
         })?;
-        if lab.dependencies().map(hex::encode).unwrap_or_default() != self.job.laboratory {
+        if !Bench::dependencies(&mut lab).is_some_and(|here| self.job.laboratory.is_within(&here)) {
             bail!(
                 "QEMU or the lab image is another one here than on the machine that the study was started on, so numbers \
                  would differ; install the same QEMU, and make the lab image there and here by the same Nestor"

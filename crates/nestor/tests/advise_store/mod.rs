@@ -158,6 +158,7 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
         machine: machine.into(),
         metrics,
         frames: None,
+        served: None,
     };
     let device = (!stack.is_beside()).then(|| metrics(TracePoint::Blktrace, sent));
     vec![

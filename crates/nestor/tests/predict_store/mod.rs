@@ -36,6 +36,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
         machine: "guest".into(),
         metrics,
         frames: None,
+        served: None,
     };
     CellRecord {
         stack: stack.into(),

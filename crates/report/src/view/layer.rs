@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nestor_correlate::{Correlation, LevelKind};
+use nestor_kernel::ServedRequests;
 use nestor_results::{LayerRecord, Measured};
 use nestor_stack::{LayerIndex, LayerRole, MachineName};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
@@ -236,7 +237,7 @@ impl LayerRow {
         if let Some(frames) = &layer.frames {
             return row.with_frames(frames);
         }
-        let Some(metrics) = &layer.metrics else { return row };
+        let Some(metrics) = &layer.metrics else { return row.with_served(layer.served) };
         let summary = |h: &Option<nestor_statistics::LatencyHistogram>| h.as_ref().and_then(|h| h.summary());
         Self {
             trace_point: Some(trace_point_words(metrics.trace_point)),
@@ -265,6 +266,22 @@ impl LayerRow {
             dropped_events: metrics.dropped_events,
             remarks: metrics.remarks.clone(),
             ..row
+        }
+    }
+
+    /// The row of a hypervisor whose back end counts what it serves, and records no request.
+    fn with_served(self, served: Option<ServedRequests>) -> Self {
+        let Some(served) = served else { return self };
+        let requests = Some(served.reads + served.writes);
+        Self {
+            trace_point: Some("back end's counts"),
+            requests,
+            issued: requests,
+            bytes: Some(served.read_bytes + served.written_bytes),
+            read_bytes: Some(served.read_bytes),
+            write_bytes: Some(served.written_bytes),
+            flushes: served.flushes,
+            ..self
         }
     }
 

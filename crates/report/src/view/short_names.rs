@@ -46,6 +46,7 @@ mod tests {
             machine: MachineLabel::Host.into(),
             metrics: None,
             frames: None,
+            served: None,
         };
         let recorded = [
             layer("application", LayerRole::Application),

@@ -32,6 +32,7 @@ pub(super) fn violations(measured: &Measured, expected: &Expected) -> Vec<String
         reasons.extend(against_littles_law_at(layer, metrics));
     }
     reasons.extend(lost_between_neighbours(measured));
+    reasons.extend(lost_before_back_ends(measured));
     reasons.extend(direct_disks_that_keep_writes(measured, expected));
     reasons.extend(direct_writes_that_did_not_arrive(measured, expected));
     reasons.extend(against_littles_law(measured, expected));
@@ -171,6 +172,28 @@ fn lost_between_neighbours(measured: &Measured) -> Vec<String> {
                 reasons.push(format!(
                     "conservation of bytes: {} sent {} bytes of {direction}s, {} received {}",
                     upper.layer, above.issued_bytes, lower.layer, under.queued_bytes
+                ));
+            }
+        }
+    }
+    reasons
+}
+
+/// What a guest sent to its disk is what the back end of the disk counted, request by request.
+fn lost_before_back_ends(measured: &Measured) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for pair in measured.layers.windows(2) {
+        let (Some(sent), Some(served)) = (pair[0].metrics.as_ref(), pair[1].served) else { continue };
+        if !is_block(sent) || sent.dropped_events > 0 {
+            continue;
+        }
+        for (direction, arrived) in [(Direction::Read, served.reads), (Direction::Write, served.writes)] {
+            let above = metrics_of(sent, direction);
+            let allowed = UNDER_WAY.saturating_add(above.issued.abs_diff(above.completed));
+            if beyond(above.issued, arrived, allowed) != 0.0 {
+                reasons.push(format!(
+                    "conservation of requests: {} sent {} {direction}s, the back end of {} counted {arrived}",
+                    pair[0].layer, above.issued, pair[1].layer
                 ));
             }
         }

@@ -333,6 +333,7 @@ fn layers(stack: &Stack, done: &Done) -> Vec<LayerRecord> {
             machine: machine.into(),
             metrics,
             frames: None,
+            served: None,
         }
     });
     std::iter::once(layer("application", "", "client", None)).chain(of_stack).collect()
