@@ -13,7 +13,7 @@ use super::protocol::{
     MESSAGE_BYTES,
 };
 use super::qemu::{missing_functions, qemu};
-use super::{clock, counting, devices, idle, interrupt, system, tlb};
+use super::{clock, counting, devices, idle, interrupt, shadow, system, tlb};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
 /// The agent's socket as QEMU has accepted it.
@@ -36,6 +36,7 @@ pub fn begin() {
     let Ok(mut control) = UnixStream::connect(path) else { return };
     let program = Program::here();
     tlb::look(&program);
+    shadow::mend(&program);
     let hello = Hello {
         missing_functions: missing_functions(),
         interrupt_slots: interrupt::mend(&program),

@@ -17,6 +17,7 @@ mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;
+mod shadow;
 mod system;
 mod tlb;
 
