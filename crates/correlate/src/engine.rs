@@ -5,7 +5,7 @@ use nestor_trace::{Operation, TraceError};
 use crate::clock::{self, Clock, signed};
 use crate::error::CorrelateError;
 use crate::input::{Absorption, LevelInput};
-use crate::join::{Between, Joined, Lane, MOST_LEVELS, Observer, Sampler, Sweep};
+use crate::join::{Between, Joined, Lane, MOST_LEVELS, Observer, Passing, Sampler, Sweep};
 use crate::kind::LevelKind;
 use crate::order::Ordered;
 use crate::space::SpaceMap;
@@ -71,7 +71,8 @@ fn join_levels<'a>(
     let middle = first + (last - first) / 2;
     let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
     let lanes = lanes(levels, &mut surveys, &clocks)?;
-    let swept = Sweep::new(lanes, betweens, sampler, observer).run();
+    let passing = Passing::new(topmost_asked(levels), levels.len());
+    let swept = Sweep::new(lanes, betweens, sampler, passing, observer).run();
     if swept.forced > 0 {
         remarks.push(format!(
             "{} requests counted as complete too early, because more were in flight than possible",
@@ -86,6 +87,7 @@ fn join_levels<'a>(
         joins,
         blame: swept.blame,
         times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
+        passage: swept.passage,
         trees,
         timeline,
         most_held: swept.most_held as u64,
@@ -102,6 +104,12 @@ fn check_count(levels: &[LevelInput<'_>]) -> Result<(), CorrelateError> {
         return Err(CorrelateError::TooManyLevels { levels: levels.len(), limit: MOST_LEVELS });
     }
     Ok(())
+}
+
+/// The level at which the topmost layer asks for something: below the application, whose operations are no requests.
+fn topmost_asked(levels: &[LevelInput<'_>]) -> LevelIndex {
+    let asked = levels.iter().position(|level| level.kind() != LevelKind::Application);
+    LevelIndex::at(asked.unwrap_or(levels.len() - 1))
 }
 
 /// What lies between each level and the one below it.

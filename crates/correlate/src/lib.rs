@@ -15,6 +15,7 @@ mod join;
 mod kind;
 mod order;
 mod outside;
+mod passage;
 #[cfg(test)]
 mod played;
 mod recording;
@@ -33,6 +34,7 @@ pub use input::{Absorption, CacheBetween, LevelInput, RequestStream, StoredReque
 pub use join::{Joined, Observer};
 pub use kind::LevelKind;
 pub use outside::{Confused, Judged, OutsideView, Share, judge_from_outside};
+pub use passage::{Passage, Passed, TimeAtLevel};
 pub use recording::{RecordedCell, RecordedLevel, Recording};
 pub use space::{
     ExtentError, ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from,

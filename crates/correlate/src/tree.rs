@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
 use crate::kind::LevelKind;
+use crate::passage::Passage;
 
 /// The position of a level in [`Correlation::levels`], 0 at the top.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -266,6 +267,9 @@ pub struct Correlation {
     /// How long the requests of each level took, one for each level.
     #[serde(default)]
     pub times: Vec<LevelTimes>,
+    /// At which levels the time of the topmost level's requests was.
+    #[serde(default, skip_serializing_if = "Passage::is_empty")]
+    pub passage: Passage,
     /// Some requests from top to bottom: the median, the p99 and the longest of each operation.
     pub trees: Vec<SampledTree>,
     /// What went on around the trace's middle, in the order of its beginning: requests of the topmost level and

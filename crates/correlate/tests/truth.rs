@@ -70,7 +70,19 @@ fn check(plan: Plan) -> Checked {
         }
     })
     .unwrap();
+    assert_divided(&correlation);
     Checked { correlation, scores, wrong }
+}
+
+/// Every request of the topmost level is divided, and its parts add up to it.
+fn assert_divided(correlation: &Correlation) {
+    let passage = &correlation.passage;
+    let requests: u64 = passage.operations.values().map(|passed| passed.requests).sum();
+    assert_eq!(requests, correlation.levels[passage.level.position()].requests);
+    for passed in passage.operations.values() {
+        assert_eq!(passed.levels.len(), correlation.levels.len());
+        assert_eq!(passed.levels.iter().map(|part| part.ns()).sum::<u64>(), passed.whole_ns);
+    }
 }
 
 fn assert_exact(plan: Plan) -> Correlation {

@@ -9,6 +9,7 @@
 mod account;
 mod advice;
 mod case;
+pub mod equations;
 mod evidence;
 mod explain;
 mod finding;
@@ -20,6 +21,7 @@ mod text;
 
 pub use account::{Account, Holder, Line, PartRow};
 pub use case::{Case, Left};
+pub use equations::{Equations, equations, equations_text};
 pub use evidence::{ArrayEvidence, Edge, Evidence, ImageEvidence, Joined, Part, Placed, Volume};
 pub use explain::{NAMED_FROM, explain};
 pub use finding::{Explanation, Finding, MechanismName, Number, Proof};

@@ -67,7 +67,9 @@ pub enum Command {
     )]
     Characterize(Box<crate::commands::characterize::CharacterizeArguments>),
     /// Explain what made a run slower or faster than its baseline
-    #[command(after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38")]
+    #[command(
+        after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38\n  nestor explain 41 --equations"
+    )]
     Explain(crate::commands::explain::ExplainArguments),
     /// Write the HTML report of runs or of a study, or list the runs
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \

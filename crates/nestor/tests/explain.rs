@@ -1,11 +1,14 @@
-//! `nestor explain` on made-up runs: which of them are samples of the cell.
+//! `nestor explain` on made-up runs: which of them are samples of the cell, and what equations say of them.
 
 mod predict_store;
 mod support;
 
-use nestor_results::CellRecord;
+use nestor_correlate::{Blame, Cause, Correlation, Level, LevelIndex, Passage, Passed, Spent, TimeAtLevel};
+use nestor_layout::Class;
+use nestor_results::{CellRecord, Outcome, TraceMode};
+use nestor_trace::Operation;
 use predict_store::{keep, load};
-use support::{Sandbox, json, said};
+use support::{Sandbox, json, refused, said};
 
 #[test]
 fn a_run_counts_once_where_others_repeat_it_or_a_study_has_its_numbers() {
@@ -32,4 +35,64 @@ fn a_run_counts_once_where_others_repeat_it_or_a_study_has_its_numbers() {
     assert_eq!(explained("1"), [1, 2]);
     assert_eq!(explained("3"), [2, 3]);
     assert_eq!(explained("4"), [4]);
+}
+
+/// A run whose requests were followed through two levels.
+fn followed() -> CellRecord {
+    let at = |queued_ns, issued_ns| TimeAtLevel { queued_ns, issued_ns };
+    let passed = Passed {
+        requests: 2,
+        without_lowest: 0,
+        whole_ns: 14_000_000,
+        levels: vec![at(1_000_000, 2_000_000), at(1_000_000, 10_000_000)],
+    };
+    let level = |layer: &str, kind: &str, machine: &str| Level {
+        layer: layer.to_owned(),
+        kind: kind.into(),
+        machine: machine.into(),
+        requests: 2,
+        misaligned: 0,
+    };
+    let spent = |busy_ns| Spent { requests: 1, busy_ns, ..Spent::default() };
+    let mut followed = load("ext4/hdd", 1);
+    followed.trace = TraceMode::Full;
+    let Outcome::Measured(measured) = &mut followed.outcome else { panic!("it is made up as measured") };
+    measured.correlation = Some(Correlation {
+        levels: vec![level("ext4", "host block", "host"), level("hdd", "medium", "ground")],
+        blame: Blame {
+            busy_ns: 10_000_000,
+            causes: [
+                (Cause(vec![Some(Class::Journal)]), spent(4_000_000)),
+                (Cause(vec![Some(Class::FileData)]), spent(6_000_000)),
+            ]
+            .into(),
+            ..Blame::default()
+        },
+        passage: Passage { level: LevelIndex::TOP, operations: [(Operation::Write, passed)].into() },
+        ..Correlation::default()
+    });
+    followed
+}
+
+#[test]
+fn equations_of_a_run_are_said_or_why_they_are_not() {
+    let sandbox = Sandbox::new();
+    let store = keep(&sandbox, &[load("ext4/hdd", 0), followed()]);
+    let asked = |run: &str, more: &[&str]| {
+        let arguments = [&["explain", run, "--equations", "--store", &store], more].concat();
+        said(&sandbox, &arguments)
+    };
+    let untraced = asked("1", &[]);
+    assert!(untraced.contains("--trace layers, which follows no request"), "{untraced}");
+    assert!(untraced.contains("to know it: nestor run ext4/hdd"), "{untraced}");
+    let known = asked("2", &[]);
+    for words in ["journal", "40.0 %", "block driver", "1.5 ms", "in virtual time only"] {
+        assert!(known.contains(words), "{words}\n{known}");
+    }
+    let value = json(&asked("2", &["--json"]));
+    assert_eq!(value["workload_time"]["known"]["busy_ns"], 10_000_000, "{value}");
+    assert_eq!(value["request_time"]["known"]["operations"][0]["sides"]["disk"]["ns"], 11_000_000, "{value}");
+    assert_eq!(value["processor_time"]["not-known"]["why"], "not-counted", "{value}");
+    let both = refused(&sandbox, &["explain", "2", "--equations", "--against", "1", "--store", &store]);
+    assert!(both.contains("--against"), "{both}");
 }

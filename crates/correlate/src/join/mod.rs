@@ -9,6 +9,7 @@ mod active;
 mod between;
 mod choose;
 mod clusters;
+mod passing;
 mod ranges;
 mod sample;
 mod tally;
@@ -20,11 +21,13 @@ use nestor_trace::{Operation, Request};
 
 pub(crate) use active::{Active, Actives, MOST_LEVELS, Timed};
 pub(crate) use between::Between;
+pub(crate) use passing::Passing;
 pub(crate) use sample::Sampler;
 
 use crate::blame::{Blame, BlameBuilder, Cause};
 use crate::clock::{Clock, signed};
 use crate::order::Ordered;
+use crate::passage::Passage;
 use crate::tree::{LevelIndex, Origin};
 
 /// Requests of a level that are under way at most. No machine has as many; a hostile trace may.
@@ -97,6 +100,7 @@ pub(crate) struct Sweep<'a> {
     end_lags: Vec<i64>,
     sampler: Sampler,
     blame: BlameBuilder,
+    passing: Passing,
     observer: Option<Observer<'a>>,
     parents: Vec<u64>,
     /// Requests that were taken for over because too many were under way.
@@ -108,17 +112,19 @@ pub(crate) struct Swept<'a> {
     pub betweens: Vec<Between<'a>>,
     pub sampler: Sampler,
     pub blame: Blame,
+    pub passage: Passage,
     pub forced: u64,
     /// Requests that were held at most, of all levels.
     pub most_held: usize,
 }
 
 impl<'a> Sweep<'a> {
-    /// Levels from the topmost down, and what lies between each and the next.
+    /// Levels from the topmost down, what lies between each and the next, and what is kept of them.
     pub fn new(
         mut lanes: Vec<Lane<'a>>,
         betweens: Vec<Between<'a>>,
         sampler: Sampler,
+        passing: Passing,
         observer: Option<Observer<'a>>,
     ) -> Self {
         let mut lag = 0_i64;
@@ -136,6 +142,7 @@ impl<'a> Sweep<'a> {
             end_lags,
             sampler,
             blame: BlameBuilder::default(),
+            passing,
             observer,
             parents: Vec::new(),
             forced: 0,
@@ -169,6 +176,7 @@ impl<'a> Sweep<'a> {
             betweens: self.betweens,
             sampler: self.sampler,
             blame: self.blame.finish(),
+            passage: self.passing.finish(),
             forced: self.forced,
         }
     }
@@ -241,6 +249,10 @@ impl<'a> Sweep<'a> {
         if active.parents == 0 && !self.lanes[level].active.is_kept(slot) {
             let lanes = &self.lanes;
             self.sampler.offer(index, slot, &|level, slot| &lanes[level.position()].active[slot]);
+        }
+        if index == self.passing.level() {
+            let lanes = &self.lanes;
+            self.passing.push(slot, &|level, slot| &lanes[level.position()].active[slot]);
         }
         if self.lanes[level].active.end(slot) {
             self.free(index, slot);

@@ -2,10 +2,12 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_explain::{Evidence, Explanation, explain, explanation_text};
+use nestor_explain::{
+    Equations, Evidence, Explanation, equations, equations_text, explain, explanation_text,
+};
 use nestor_results::{CellRecord, RunFilter, Store, StoredRun};
 
-use crate::output::print_json;
+use crate::output::{columns, print_json};
 use crate::paths;
 
 /// Arguments of `nestor explain`.
@@ -17,6 +19,10 @@ pub struct ExplainArguments {
     /// Number of a run of the stack to compare with [default: the study's baseline, if it has one]
     #[arg(long, value_name = "RESULT")]
     pub against: Option<i64>,
+    /// Say instead what the run's time consists of: the workload's by what the file system did, a request's by front end, back end
+    /// and disk, and what of it was executing and what waiting
+    #[arg(long, conflicts_with = "against")]
+    pub equations: bool,
     /// Compare runs of different workloads
     #[arg(long, requires = "against")]
     pub force: bool,
@@ -35,6 +41,9 @@ pub struct ExplainArguments {
 pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let path = arguments.store.clone().unwrap_or_else(paths::default_store);
     let store = Store::open(&path)?;
+    if arguments.equations {
+        return say_equations(&store, arguments);
+    }
     if let Some(against) = arguments.against.filter(|_| !arguments.force) {
         same_workload(&store, arguments.run, against)?;
     }
@@ -43,6 +52,16 @@ pub fn run(arguments: &ExplainArguments) -> Result<()> {
         return print_json(&explanation);
     }
     out!("{}", explanation_text(&explanation));
+    Ok(())
+}
+
+fn say_equations(store: &Store, arguments: &ExplainArguments) -> Result<()> {
+    let runs = alike(store, &store.run(arguments.run)?)?;
+    let equations: Equations = equations(&numbered(&runs)).context("the run has no numbers to take apart")?;
+    if arguments.json {
+        return print_json(&equations);
+    }
+    out!("{}", equations_text(&equations, columns()));
     Ok(())
 }
 
@@ -95,6 +114,16 @@ fn baseline_of(store: &Store, run: &StoredRun) -> Result<Option<StoredRun>> {
 
 /// What all runs of the same cell show.
 fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
+    let runs = alike(store, chosen)?;
+    Evidence::of(&numbered(&runs)).context("the run has no numbers to explain")
+}
+
+fn numbered(runs: &[StoredRun]) -> Vec<(i64, &CellRecord)> {
+    runs.iter().map(|run| (run.number, &run.record)).collect()
+}
+
+/// All runs of the same cell.
+fn alike(store: &Store, chosen: &StoredRun) -> Result<Vec<StoredRun>> {
     if let Some(reason) = chosen.record.failure() {
         bail!("run {} has no numbers to explain: {reason}", chosen.number);
     }
@@ -118,6 +147,5 @@ fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
     if let Some(repeated) = runs.iter_mut().find(repeats_it) {
         *repeated = chosen.clone();
     }
-    let alike: Vec<(i64, &CellRecord)> = runs.iter().map(|run| (run.number, &run.record)).collect();
-    Evidence::of(&alike).context("the run has no numbers to explain")
+    Ok(runs)
 }
