@@ -173,10 +173,17 @@ fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
     let places: Vec<_> = built.images.iter().filter_map(|image| built.local_place_of(image)).collect();
     // A network file system has no device here whose structures could be read.
     for file_system in built.file_systems.iter().filter(|file_system| file_system.exported.is_none()) {
+        if let Some(program) = &file_system.mounting.program {
+            let layer = built.stack.layer(file_system.layer).label();
+            remarks
+                .push(format!("nothing reads the layout of {layer}: {program} does not stand still for it"));
+            continue;
+        }
         let place = &built.machines[file_system.machine];
         let output = format!("{}/layout-{}", place.facts.work_directory, file_system.layer.position());
-        let mut argv: Vec<&str> = vec!["{nestor}", "trace", "layout", "--device", &file_system.device];
-        argv.extend(["--mount", &file_system.mount_point, "--output", &output]);
+        let mut argv: Vec<&str> =
+            vec!["{nestor}", "trace", "layout", "--device", &file_system.mounting.source];
+        argv.extend(["--mount", &file_system.mounting.target, "--output", &output]);
         for (_, path) in places.iter().filter(|(holds, _)| holds.layer == file_system.layer) {
             argv.extend(["--image", path]);
         }
