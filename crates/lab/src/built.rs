@@ -90,6 +90,8 @@ pub struct BuiltImage {
     pub format: String,
     /// The command that prints as JSON where in the file each part of the virtual disk lies; `None` where a position is the same in both.
     pub map_command: Option<Vec<String>>,
+    /// Whether all of it lies in the file.
+    pub in_one_file: bool,
 }
 
 /// A guest's disk as the hypervisor around it has it.

@@ -236,6 +236,8 @@ pub struct ImageFormatSpec {
     /// The command that prints as JSON where in the file at `path` each part of the virtual disk lies. `None` where the file has no
     /// tables of its own, so that a position on the virtual disk is the same in the file.
     pub map: Option<fn(path: &str) -> Vec<String>>,
+    /// Whether all of it lies in the file that is opened. Positions in a map of several files, or in requests to them, do not say in which.
+    pub in_one_file: fn(layer: &Layer) -> bool,
     /// Whether libvirt knows the format.
     pub libvirt: bool,
 }

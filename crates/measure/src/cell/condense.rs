@@ -361,7 +361,7 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
         if let Some(metrics) = disk.and_then(|disk| condensed.virtual_disks.get(&disk.layer)) {
             record.tables = metrics.format;
         }
-        if let Some(directory) = directory {
+        if let Some(directory) = directory.filter(|_| image.in_one_file) {
             match image_extents(built, image, layouts, directory, &mut record) {
                 Ok(Some(extents)) => {
                     record.extents = pieces(&extents);
@@ -380,6 +380,9 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
                     Err(e) => condensed.remarks.push(format!("the map of {}: {e}", record.layer)),
                 }
             }
+        } else if directory.is_some() {
+            let remark = "lies in several files; where is inferred from the requests";
+            condensed.remarks.push(format!("{} {remark}", record.layer));
         }
         condensed.images.push(record);
     }
