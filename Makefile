@@ -53,6 +53,7 @@ test: lint build lab
 	FUZZ_SEED=1 scripts/fuzz 5
 
 test-long: lint build lab
+	$(NESTOR) lab pack xen
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages

@@ -92,6 +92,7 @@ fn layers() -> Vec<LayerRecord> {
         machine: machine.into(),
         metrics: None,
         frames: None,
+        served: None,
     };
     vec![
         layer("application", LayerRole::Application, "guest"),

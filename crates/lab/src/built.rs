@@ -1,7 +1,8 @@
 //! A built stack: its machines, its trace points, and its undo steps.
 
 use nestor_machine::{
-    Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachinePlace, NfsExport,
+    Command, DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachinePlace, Mounting,
+    NfsExport,
 };
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
@@ -51,13 +52,8 @@ pub struct BuiltFileSystem {
     pub layer: LayerIndex,
     /// The machine that mounts it.
     pub machine: MachineIndex,
-    /// `/dev/…`.
-    pub device: String,
-    /// Where it is mounted.
-    pub mount_point: String,
-    /// Kernel's name of the file system.
-    pub(crate) kind: &'static str,
-    pub(crate) options: Vec<String>,
+    /// What is mounted where, by whom.
+    pub mounting: Mounting,
     /// What it shows of another machine; `None` of a local file system.
     pub exported: Option<Exported>,
 }
@@ -77,7 +73,7 @@ impl BuiltFileSystem {
     /// Whether a path of a machine lies on it.
     fn has(&self, machine: MachineIndex, path: &str) -> bool {
         self.machine == machine
-            && path.strip_prefix(&self.mount_point).is_some_and(|rest| rest.starts_with('/'))
+            && path.strip_prefix(&self.mounting.target).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
@@ -94,6 +90,8 @@ pub struct BuiltImage {
     pub format: String,
     /// The command that prints as JSON where in the file each part of the virtual disk lies; `None` where a position is the same in both.
     pub map_command: Option<Vec<String>>,
+    /// Whether all of it lies in the file.
+    pub in_one_file: bool,
 }
 
 /// A guest's disk as the hypervisor around it has it.
@@ -185,8 +183,8 @@ impl BuiltStack {
             let mounted = self.file_systems.iter().rfind(|m| m.machine == top);
             match mounted {
                 Some(mounted) if index == top && matches!(self.top, Top::Directory(_)) => {
-                    machine.unmount(&mounted.mount_point)?;
-                    machine.mount(&mounted.device, &mounted.mount_point, mounted.kind, &mounted.options)?;
+                    machine.unmount(&mounted.mounting.target)?;
+                    machine.mount(mounted.mounting.clone())?;
                     let below_a_loop = self.file_systems.iter().filter(|m| m.machine == top).count() > 1;
                     if below_a_loop {
                         drop_caches(machine)?;
@@ -211,7 +209,8 @@ impl BuiltStack {
 
     /// The same of the device that a file system is on.
     pub fn recorded_below(&self, file_system: &BuiltFileSystem) -> Option<(&BlockPoint, u64)> {
-        let on_it = |p: &&BlockPoint| (p.machine, &p.device) == (file_system.machine, &file_system.device);
+        let on_it =
+            |p: &&BlockPoint| (p.machine, &p.device) == (file_system.machine, &file_system.mounting.source);
         whole(&self.points, self.points.iter().find(on_it)?)
     }
 
@@ -223,7 +222,7 @@ impl BuiltStack {
 
     /// The local file system that has the blocks of the files of another one: itself, unless it is a network file system.
     pub fn local_file_system_of(&self, file_system: &BuiltFileSystem) -> Option<&BuiltFileSystem> {
-        let root = format!("{}/", file_system.mount_point);
+        let root = format!("{}/", file_system.mounting.target);
         self.local_place(file_system.machine, root).map(|(local, _)| local)
     }
 
@@ -232,7 +231,7 @@ impl BuiltStack {
             let file_system =
                 self.file_systems.iter().rfind(|file_system| file_system.has(machine, &path))?;
             let Some(exported) = &file_system.exported else { return Some((file_system, path)) };
-            path = format!("{}{}", exported.path, path.strip_prefix(&file_system.mount_point)?);
+            path = format!("{}{}", exported.path, path.strip_prefix(&file_system.mounting.target)?);
             machine = exported.machine;
         }
     }

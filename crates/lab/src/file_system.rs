@@ -1,6 +1,6 @@
 //! Makes and mounts the file systems of a stack.
 
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, Mounting};
 use nestor_stack::{FileSystemSpec, LayerIndex, MachineIndex, MkfsTarget};
 
 use crate::built::{BuiltFileSystem, UndoStep};
@@ -25,18 +25,16 @@ pub(crate) fn build_file_system(
     let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
     machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
     let target = progressing.mount_point(on, index);
-    let options = (spec.mount_options)(layer);
-    machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
+    let mounting = Mounting {
+        source: device.to_owned(),
+        target: target.clone(),
+        file_system: spec.mount_type.to_owned(),
+        program: spec.program.map(str::to_owned),
+        options: (spec.mount_options)(layer),
+    };
+    machine.mount(mounting.clone()).map_err(failed)?;
     progressing.note_undo(on, UndoStep::Unmount(target.clone()));
-    progressing.file_systems.push(BuiltFileSystem {
-        layer: index,
-        machine: on,
-        device: device.to_owned(),
-        mount_point: target.clone(),
-        kind: spec.mount_type,
-        options,
-        exported: None,
-    });
+    progressing.file_systems.push(BuiltFileSystem { layer: index, machine: on, mounting, exported: None });
     let free_bytes = image::free_bytes(&machine, layer, &target)?;
     let before = progressing.seed.before(height).within(free_bytes);
     make_before(&machine, &target, before).map_err(failed)?;

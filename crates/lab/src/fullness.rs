@@ -19,8 +19,8 @@ impl Lab {
         let mut full = Vec::new();
         for mounted in &built.file_systems {
             let machine = &built.machines[mounted.machine].machine;
-            if is_full(machine, &mounted.mount_point) {
-                let (label, kind) = (machine.label(), mounted.kind);
+            if is_full(machine, &mounted.mounting.target) {
+                let (label, kind) = (machine.label(), built.stack.layer(mounted.layer).name());
                 let larger = larger(&built.stack, mounted.layer);
                 full.push(format!(
                     "the {kind} of the {label} is full: use a smaller data set (`scale=`){larger}"

@@ -1,6 +1,6 @@
 //! Memory of a machine that is taken up, so that what is left stands to the data as in a larger machine.
 
-use nestor_machine::Command;
+use nestor_machine::{Command, Mounting};
 use nestor_stack::{Bytes, Layer, MachineIndex};
 use nestor_text::units;
 use procfs::{FromBufRead as _, Meminfo};
@@ -35,7 +35,13 @@ pub(crate) fn hold_memory(
     })?;
     let directory = format!("{}/held-memory", progressing.machines[on].facts.work_directory);
     machine
-        .mount("tmpfs", &directory, "tmpfs", &[format!("size={held}"), "mode=0700".to_owned()])
+        .mount(Mounting {
+            source: "tmpfs".to_owned(),
+            target: directory.clone(),
+            file_system: "tmpfs".to_owned(),
+            program: None,
+            options: vec![format!("size={held}"), "mode=0700".to_owned()],
+        })
         .map_err(failed)?;
     progressing.note_undo(on, UndoStep::Unmount(directory.clone()));
     if held > 0 {

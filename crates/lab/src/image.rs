@@ -37,6 +37,7 @@ pub(crate) fn build_image(
         path: path.clone(),
         format: layer.name().to_owned(),
         map_command: spec.map.map(|map| map(&path)),
+        in_one_file: (spec.in_one_file)(layer),
     });
     Ok(Offered { on, thing: Thing::Image { path, layer: index } })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, NfsExport, ReadySign};
+use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, Mounting, NfsExport, ReadySign};
 use nestor_stack::layers::network::{NfsOptions, NfsVersion};
 use nestor_stack::{Layer, LayerIndex, MachineLabel};
 
@@ -74,7 +74,14 @@ impl Lab {
         let target = progressing.mount_point(on, index);
         let source = format!("{}:{}", remote.server_address, exported_as(&options, &exported));
         let mount_options = mount_options(&options, &remote);
-        if let Err(e) = client.mount(&source, &target, KIND, &mount_options) {
+        let mounting = Mounting {
+            source: source.clone(),
+            target: target.clone(),
+            file_system: KIND.to_owned(),
+            program: None,
+            options: mount_options.clone(),
+        };
+        if let Err(e) = client.mount(mounting.clone()) {
             let export = NfsExport { client: remote.client_address.clone(), path: exported };
             let machine = progressing.machines[remote.server].label;
             let version = || not_offered(&server, (layer.label(), machine), options.version);
@@ -85,10 +92,7 @@ impl Lab {
         progressing.file_systems.push(BuiltFileSystem {
             layer: index,
             machine: on,
-            device: source,
-            mount_point: target.clone(),
-            kind: KIND,
-            options: mount_options,
+            mounting,
             exported: Some(Exported {
                 machine: remote.server,
                 path: exported,

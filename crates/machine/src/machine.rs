@@ -15,6 +15,7 @@ use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::loss::Loss;
 use crate::message::{Answer, Command, Facts, Finished, ReadySign, Request};
+use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
@@ -295,19 +296,8 @@ impl Machine {
     }
 
     /// Mounts a file system.
-    pub fn mount(
-        &self,
-        source: &str,
-        target: &str,
-        file_system: &str,
-        options: &[String],
-    ) -> Result<(), MachineError> {
-        self.done(Request::Mount {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            file_system: file_system.to_owned(),
-            options: options.to_vec(),
-        })
+    pub fn mount(&self, mounting: Mounting) -> Result<(), MachineError> {
+        self.done(Request::Mount(mounting))
     }
 
     /// Unmounts it.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
 use crate::disks::DiskMark;
+use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{FileKind, ProgramEnd, Refusal};
@@ -22,7 +23,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 17;
+pub const PROTOCOL: u32 = 18;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -183,16 +184,7 @@ pub enum Request {
         path: String,
     },
     /// Mount a file system.
-    Mount {
-        /// Device or other source.
-        source: String,
-        /// Directory, made if missing.
-        target: String,
-        /// Kernel's name of the file system.
-        file_system: String,
-        /// Mount options.
-        options: Vec<String>,
-    },
+    Mount(Mounting),
     /// Undo a mount.
     Unmount {
         /// The directory.

@@ -307,6 +307,8 @@ fn a_published_study_is_planned_without_measuring() {
     assert!(cells(&larger) > cells(&quick), "{larger}");
     let networked = said(&sandbox, &["replicate", "virtual-nas", "--plan", "--json", "--store", "r.sqlite"]);
     assert_eq!(cells(&networked), 68, "{networked}");
+    let type_2 = said(&sandbox, &["replicate", "type2-postmark", "--plan", "--json", "--store", "r.sqlite"]);
+    assert_eq!(cells(&type_2), 90, "{type_2}");
 }
 
 const GUEST: &str = "ext3/kvm:memory=256M:cache=writethrough:sched=mq-deadline";
@@ -389,7 +391,7 @@ fn claims_are_judged_by_what_was_measured_before() {
     assert!(refused(&sandbox, &other).contains("no results of `nested-fs` yet"));
     assert!(
         refused(&sandbox, &["replicate", "nested", "--claims"])
-            .contains("the published studies are: nested-fs, esx-disk, virtual-nas")
+            .contains("the published studies are: nested-fs, esx-disk, virtual-nas, type2-postmark")
     );
 }
 

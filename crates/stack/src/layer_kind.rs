@@ -1,6 +1,6 @@
 //! What kind of layer a layer is, and what layers of its kind do with the requests that pass them.
 
-use crate::layers::hypervisors::CacheMode;
+use crate::layers::hypervisors::{CacheMode, XenGuest};
 use crate::offer::offered;
 use crate::{
     FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, LayerIndex, LayerSpec, MediumKind, Offer, Stack,
@@ -77,6 +77,12 @@ impl Layer {
     /// Whether it is a hypervisor, also one whose guest has an interface on a network in the place of a disk.
     pub fn is_hypervisor(&self) -> bool {
         matches!(self.spec.definition, LayerDefinition::Hypervisor(_))
+    }
+
+    /// Whether its machine runs in the processor's mode for guests, which tells its instructions from those around it: not a paravirtualised
+    /// domain of Xen.
+    pub fn uses_guest_mode(&self) -> bool {
+        self.hypervisor().is_some_and(|options| options.disk.xen_guest() != Some(XenGuest::Pv))
     }
 
     /// Whether it is a link.

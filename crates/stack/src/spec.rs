@@ -154,8 +154,10 @@ impl LayerDefinition {
 /// How a file system is made and mounted.
 #[derive(Debug)]
 pub struct FileSystemSpec {
-    /// The type given to `mount(2)`.
+    /// The type given to `mount(2)`, and what the kernel calls a mounted one.
     pub mount_type: &'static str,
+    /// The program that mounts it and is the file system, in user space behind the kernel's FUSE. `None`: the kernel is.
+    pub program: Option<&'static str>,
     /// Kernel modules in the order in which to load them. A kernel may have any of them built in: one that is
     /// not found is not an error, a mount that fails is.
     pub kernel_modules: &'static [&'static str],
@@ -234,6 +236,8 @@ pub struct ImageFormatSpec {
     /// The command that prints as JSON where in the file at `path` each part of the virtual disk lies. `None` where the file has no
     /// tables of its own, so that a position on the virtual disk is the same in the file.
     pub map: Option<fn(path: &str) -> Vec<String>>,
+    /// Whether all of it lies in the file that is opened. Positions in a map of several files, or in requests to them, do not say in which.
+    pub in_one_file: fn(layer: &Layer) -> bool,
     /// Whether libvirt knows the format.
     pub libvirt: bool,
 }

@@ -68,7 +68,7 @@ fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
     // The lab keeps ext4 from writing inode tables while it measures; elsewhere they are to be written.
     let mut options = (spec.mount_options)(layer);
     options.retain(|option| option != "noinit_itable" || layer.list("mount").any(|own| own == option));
-    let mut mount = format!("mount -t {}", spec.mount_type);
+    let mut mount = format!("mount -t {}", spec.program.unwrap_or(spec.mount_type));
     if !options.is_empty() {
         mount.push_str(&format!(" -o {}", options.join(",")));
     }

@@ -22,6 +22,7 @@ use crate::command_line::shown;
 use crate::disks;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, ReadySign, Request};
+use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
 use crate::refusal::{Cause, FileKind, ProgramEnd, Refusal};
 use crate::ticks::TickReading;
@@ -68,9 +69,7 @@ impl Agent {
             Request::WriteFile { path, contents } => write_file(&path, &contents),
             Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
             Request::MakeDirectory { path } => self.make_directory(&path),
-            Request::Mount { source, target, file_system, options } => {
-                self.mount(&source, &target, &file_system, &options)
-            }
+            Request::Mount(mounting) => self.mount(&mounting),
             Request::Unmount { target } => self.unmount(&target),
             Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
             Request::DetachLoop { device } => self.detach_loop(&device),
@@ -232,18 +231,15 @@ impl Agent {
         self.revise(coming, noted(ServerTimes::now())).map(|()| Answer::Done)
     }
 
-    fn mount(&self, source: &str, target: &str, file_system: &str, options: &[String]) -> Obeyed {
+    fn mount(&self, mounting: &Mounting) -> Obeyed {
+        let Mounting { source, target, file_system, .. } = mounting;
         self.make_directory(target)?;
         // An agent that is killed now does not know what came to be mounted there.
-        let mount = |mounted| Resource::Mount { target: target.to_owned(), mounted };
+        let mount = |mounted| Resource::Mount { target: target.clone(), mounted };
         let coming = self.enter(mount(None))?;
-        let mut command = OsCommand::new("mount");
-        // Not by a helper such as `mount.nilfs2`: that starts a daemon, which keeps the file system from being unmounted.
-        command.args(["--internal-only", "-t", file_system]);
-        if !options.is_empty() {
-            command.args(["-o", &options.join(",")]);
-        }
-        command.args(["--", source, target]);
+        let argv = mounting.command();
+        let mut command = OsCommand::new(&argv[0]);
+        command.args(&argv[1..]);
         let what = format!("mounting {source} as {file_system} on {target} failed");
         let made = run_tool(command, &what).and_then(|_| match MountIdentity::at(Path::new(target)) {
             Ok(Some(mounted)) => Ok(mounted),

@@ -65,7 +65,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::WriteFile { .. } => "write a file",
         Request::ReadFile { .. } => "read a file",
         Request::MakeDirectory { .. } => "make a directory",
-        Request::Mount { .. } => "mount",
+        Request::Mount(_) => "mount",
         Request::Unmount { .. } => "unmount",
         Request::AttachLoop { .. } => "make a loop device",
         Request::DetachLoop { .. } => "detach a loop device",

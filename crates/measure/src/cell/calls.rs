@@ -173,7 +173,7 @@ fn joined(
         None
     });
     there.keep_own_writes_of(image);
-    let mount_point = Path::new(&mounted.mount_point);
+    let mount_point = Path::new(&mounted.mounting.target);
     let counted = [
         client.counted(|text| RpcCounts::of_client(text, mount_point))?,
         server.counted(|text| RpcCounts::of_server_calls(text, version))?,

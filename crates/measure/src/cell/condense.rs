@@ -26,6 +26,7 @@ use super::frames::condense_links;
 use super::names::PointName;
 use super::observe::{Recorded, for_each};
 use super::recorder::{Recorder, Subject};
+use super::request_files::RequestFiles;
 use super::scratch::new_file;
 use super::trace_problem::TraceProblem;
 use nestor_results::record::{ImageRecord, LayerRecord};
@@ -53,27 +54,6 @@ pub(super) struct Condensed {
     pub bytes_by_second: BTreeMap<String, Vec<u64>>,
     /// What is missing, and why.
     pub remarks: Vec<String>,
-}
-
-/// Files of requests and what is known of the spaces between them, on this machine.
-#[derive(Default)]
-pub(super) struct RequestFiles {
-    /// The application's operations.
-    pub application: Option<PathBuf>,
-    /// Of the block devices, by the layer that offers each.
-    pub points: BTreeMap<LayerIndex, PathBuf>,
-    /// By the hypervisor's layer: on the virtual disk, on the image file.
-    pub virtual_disks: BTreeMap<LayerIndex, (PathBuf, Option<PathBuf>)>,
-    /// Of network file systems, by the layer and the end.
-    pub calls: BTreeMap<(LayerIndex, CallEnd), PathBuf>,
-    /// The modelled disk's.
-    pub medium: Option<PathBuf>,
-    /// Where each image lies on the device below, by its layer: position in the file, on the device, and bytes.
-    pub image_extents: BTreeMap<LayerIndex, Vec<(u64, u64, u64)>>,
-    /// Where the virtual disk lies in its image file, by the image's layer; of formats with tables only.
-    pub image_maps: BTreeMap<LayerIndex, ExtentMap>,
-    /// The layout of the file system in each image, as the machine that holds the image reads it.
-    pub image_layouts: BTreeMap<LayerIndex, PathBuf>,
 }
 
 /// Seconds that condensing a recording may take, or reading a layout: an emulated machine with a large file system.
@@ -176,10 +156,17 @@ fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
     let places: Vec<_> = built.images.iter().filter_map(|image| built.local_place_of(image)).collect();
     // A network file system has no device here whose structures could be read.
     for file_system in built.file_systems.iter().filter(|file_system| file_system.exported.is_none()) {
+        if let Some(program) = &file_system.mounting.program {
+            let layer = built.stack.layer(file_system.layer).label();
+            remarks
+                .push(format!("nothing reads the layout of {layer}: {program} does not stand still for it"));
+            continue;
+        }
         let place = &built.machines[file_system.machine];
         let output = format!("{}/layout-{}", place.facts.work_directory, file_system.layer.position());
-        let mut argv: Vec<&str> = vec!["{nestor}", "trace", "layout", "--device", &file_system.device];
-        argv.extend(["--mount", &file_system.mount_point, "--output", &output]);
+        let mut argv: Vec<&str> =
+            vec!["{nestor}", "trace", "layout", "--device", &file_system.mounting.source];
+        argv.extend(["--mount", &file_system.mounting.target, "--output", &output]);
         for (_, path) in places.iter().filter(|(holds, _)| holds.layer == file_system.layer) {
             argv.extend(["--image", path]);
         }
@@ -357,7 +344,7 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
         if let Some(metrics) = disk.and_then(|disk| condensed.virtual_disks.get(&disk.layer)) {
             record.tables = metrics.format;
         }
-        if let Some(directory) = directory {
+        if let Some(directory) = directory.filter(|_| image.in_one_file) {
             match image_extents(built, image, layouts, directory, &mut record) {
                 Ok(Some(extents)) => {
                     record.extents = pieces(&extents);
@@ -376,6 +363,9 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
                     Err(e) => condensed.remarks.push(format!("the map of {}: {e}", record.layer)),
                 }
             }
+        } else if directory.is_some() {
+            let remark = "lies in several files; where is inferred from the requests";
+            condensed.remarks.push(format!("{} {remark}", record.layer));
         }
         condensed.images.push(record);
     }

@@ -15,6 +15,7 @@ mod network;
 mod observe;
 mod processors;
 mod recorder;
+mod request_files;
 mod sample_pace;
 mod scratch;
 mod served;
@@ -344,7 +345,7 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok(Timed { measured: assemble(load, joined, recorded), load_s, asleep_s })
+    Ok(Timed { measured: assemble(built, load, joined, recorded), load_s, asleep_s })
 }
 
 /// Waits for a time that the seed decides, so that the periodic work of the kernels meets the workload at another point.
@@ -358,13 +359,28 @@ fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<()
     Ok(())
 }
 
-fn assemble(load: LoadResult, mut joined: joined::Joined, mut recorded: observe::Recorded) -> Measured {
+/// Of a paravirtualised domain.
+const TOLD_TOGETHER: &str = "the instructions of the paravirtualised domain are among those of the machine around it: both run without the \
+                             processor's mode for guests, which would tell them apart";
+
+fn assemble(
+    built: &BuiltStack,
+    load: LoadResult,
+    mut joined: joined::Joined,
+    mut recorded: observe::Recorded,
+) -> Measured {
     let path_length = match recorded.path_length {
         Some(Err(why_not)) => {
             joined.remarks.push(format!("instructions are not counted: {why_not}"));
             None
         }
-        Some(Ok(path_length)) => Some(path_length),
+        Some(Ok(path_length)) => {
+            let mut layers = built.stack.layers().iter();
+            if layers.any(|layer| layer.is_hypervisor() && !layer.uses_guest_mode()) {
+                joined.remarks.push(TOLD_TOGETHER.to_owned());
+            }
+            Some(path_length)
+        }
         None => None,
     };
     joined.remarks.extend(recorded.networks.remarks);

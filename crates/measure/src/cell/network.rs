@@ -198,7 +198,7 @@ impl Counting {
     fn of(built: &BuiltStack, mounted: &BuiltFileSystem) -> Option<Self> {
         let stack = &built.stack;
         let version = rpc_version(stack.layer(mounted.layer))?;
-        let calls = Calls { version, mount_point: mounted.mount_point.clone() };
+        let calls = Calls { version, mount_point: mounted.mounting.target.clone() };
         Self::over(built, mounted.layer, Some(calls))
     }
 

@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 use nestor_correlate::SharedClock;
 use nestor_kernel::ServedRequests;
 use nestor_lab::{BuiltStack, DiskLog, Lab};
-use nestor_stack::{HostTime, LayerIndex, MachineName, Relation};
+use nestor_stack::{HostTime, Layer, LayerIndex, MachineName};
 
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
@@ -123,8 +123,7 @@ impl Observation {
         stopped.into_iter().collect::<Result<(), _>>()?;
         let clocks = self.clocks.finish();
         let processors = processors?;
-        let is_inside = |index| matches!(built.machines.relation(index), Some(Relation::Inside(_)));
-        let has_guests = built.machines.indexed().any(|(index, _)| is_inside(index));
+        let has_guests = built.stack.layers().iter().any(Layer::uses_guest_mode);
         let path_length =
             marks.transpose()?.and_then(|marks| path_length(&marks, processors.window?, has_guests));
         Ok(Recorded {

@@ -83,7 +83,7 @@ impl ProcessorWatch {
             if let Some(point) = built.points.iter().rfind(|point| point.machine == index) {
                 argv.extend(["--device", &point.device]);
             } else if let Some(mounted) = built.file_systems.iter().rfind(is_mounted) {
-                argv.extend(["--nfs", &mounted.mount_point]);
+                argv.extend(["--nfs", &mounted.mounting.target]);
             }
             // The application's own machine shows when I/O runs.
             let is_marking = built.time.is_virtual() && index == built.top_index;

@@ -45,6 +45,12 @@ const PUBLISHED: &[Published] = &[
         file: "studies/virtual-nas.toml",
         text: include_str!("../../../../studies/virtual-nas.toml"),
     },
+    Published {
+        name: "type2-postmark",
+        source: "Đorđević, Timčenko: A performance comparison of Linux filesystems in hypervisor type 2 virtualized environment",
+        file: "studies/type2-postmark.toml",
+        text: include_str!("../../../../studies/type2-postmark.toml"),
+    },
 ];
 
 /// Repeats a published study, or judges its claims by what was measured before.

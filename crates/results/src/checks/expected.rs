@@ -41,7 +41,7 @@ impl Expected {
             medium_bytes_per_s: profile.and_then(most_bytes_per_s),
             medium_requests_per_s: profile.and_then(most_requests_per_s),
             writes_directly: demand.past_page_cache
-                && stack.layers().first().is_none_or(|top| !makes_smaller(top)),
+                && stack.layers().first().is_none_or(|top| !may_write_less(top)),
             direct_disks: direct_disks(stack),
         }
     }
@@ -71,9 +71,12 @@ fn most_requests_per_s(profile: &Profile) -> Option<f64> {
     }
 }
 
-/// Whether a layer may write less than it was given.
-fn makes_smaller(layer: &Layer) -> bool {
-    layer.file_system().is_some_and(|file_system| (file_system.may_compress)(layer))
+/// Whether a layer may write less than it was given, by when that is asked: it compresses, or is a program that writes through a page
+/// cache whatever its callers asked for.
+fn may_write_less(layer: &Layer) -> bool {
+    layer
+        .file_system()
+        .is_some_and(|file_system| file_system.program.is_some() || (file_system.may_compress)(layer))
 }
 
 /// The virtual disks past whose page cache every write goes, and the block device below each.
@@ -86,7 +89,7 @@ fn direct_disks(stack: &Stack) -> Vec<DirectDisk> {
             [format, below, ..]
                 if format.image_format().is_some()
                     && below.file_system().is_some()
-                    && !makes_smaller(below) =>
+                    && !may_write_less(below) =>
             {
                 hypervisor.below().below()
             }

@@ -26,4 +26,5 @@ mod plan;
 mod run_levels;
 mod store;
 mod tracing;
+mod type2_postmark;
 mod virtual_nas;

@@ -25,6 +25,7 @@ static REGISTRY: &[&LayerSpec] = &[
     &file_systems::btrfs::LAYER,
     &file_systems::f2fs::LAYER,
     &file_systems::nilfs2::LAYER,
+    &file_systems::ntfs::LAYER,
     &images::raw::LAYER,
     &images::qcow2::LAYER,
     &images::vmdk::LAYER,

@@ -21,6 +21,8 @@ use super::system::{Where, function};
 
 /// `HF_CPL_MASK` (target/i386/cpu.h): the processor's privilege, 0 in a kernel.
 const PRIVILEGE: u32 = 3;
+/// Where the addresses of kernels begin (Documentation/x86/x86_64/mm.rst of Linux).
+const KERNEL_ADDRESSES: u64 = 1 << 63;
 /// `CPUState.exception_index` where there is none (include/hw/core/cpu.h): -1.
 const NO_EXCEPTION: u32 = u32::MAX;
 
@@ -34,8 +36,10 @@ enum Mode {
 }
 
 impl Mode {
-    fn of(flags: u32) -> Self {
-        match (flags & IN_GUEST != 0, flags & PRIVILEGE != 0) {
+    /// A kernel that runs without privilege is one of a paravirtualised domain of Xen; programs of 64 bits never run at its addresses.
+    fn of(flags: u32, instruction_at: u64) -> Self {
+        let is_program = flags & PRIVILEGE != 0 && instruction_at < KERNEL_ADDRESSES;
+        match (flags & IN_GUEST != 0, is_program) {
             (false, true) => Self::HostUser,
             (false, false) => Self::HostKernel,
             (true, true) => Self::GuestUser,
@@ -50,6 +54,8 @@ struct Translator {
     /// Instructions that were executed: QEMU's own clock of them, without what was skipped.
     executed: unsafe extern "C" fn() -> i64,
     flags_at: usize,
+    /// Of 64 bits.
+    instruction_at: usize,
     exception_at: usize,
 }
 
@@ -63,14 +69,17 @@ const NOT_BEGUN: u64 = u64::MAX;
 /// Looks for what is needed to count.
 pub fn look(program: &Program) -> Counting {
     let field = |name| program.field_offset(name, size_of::<u32>());
-    let Some((flags_at, exception_at)) = field(c"env.hflags").zip(field(c"exception_index")) else {
+    let instruction = program.field_offset(c"env.eip", size_of::<u64>());
+    let fields = field(c"env.hflags").zip(field(c"exception_index")).zip(instruction);
+    let Some(((flags_at, exception_at), instruction_at)) = fields else {
         return Counting::NoFlags;
     };
     // SAFETY: the type is that of QEMU's header.
     let executed = unsafe { function(c"icount_get_raw", Where::Program) };
     match Interface::find().zip(executed) {
         Some((interface, executed)) => {
-            let _ = TRANSLATOR.set(Translator { interface, executed, flags_at, exception_at });
+            let _ =
+                TRANSLATOR.set(Translator { interface, executed, flags_at, instruction_at, exception_at });
             Counting::Possible
         }
         None => Counting::NoInterface,
@@ -128,21 +137,22 @@ fn instructions(counters: &Counters) -> Instructions {
 }
 
 impl Translator {
-    /// The processor's field of 32 bits at this offset, which is that of QEMU's own description of its state.
-    fn field(&self, offset: usize) -> Option<u32> {
+    /// The processor's field at this offset, which is that of QEMU's own description of its state, as is its size.
+    fn field<T: Copy>(&self, offset: usize) -> Option<T> {
         let processor = qemu()?.processor();
         // SAFETY: a processor has its fields for ever.
-        (!processor.is_null()).then(|| unsafe { processor.byte_add(offset).cast::<u32>().read() })
+        (!processor.is_null()).then(|| unsafe { processor.byte_add(offset).cast::<T>().read() })
     }
 
+    /// In a block that is being translated, the instruction is its first.
     fn mode(&self) -> Option<Mode> {
-        self.field(self.flags_at).map(Mode::of)
+        Some(Mode::of(self.field(self.flags_at)?, self.field(self.instruction_at)?))
     }
 
     /// Whether the processor leaves its block for no exception: it is going to execute the instruction it is at once more, by itself, as one
     /// that reaches a device has to be (`cpu_io_recompile`, accel/tcg/translate-all.c). QEMU does not have plugins count it then.
     fn repeats(&self) -> bool {
-        self.field(self.exception_at) == Some(NO_EXCEPTION)
+        self.field::<u32>(self.exception_at) == Some(NO_EXCEPTION)
     }
 }
 
@@ -200,8 +210,11 @@ mod tests {
     fn a_mode_is_told_by_privilege_and_guest() {
         // 64-bit code, protected mode, paging: what else is in the flags.
         const OTHERS: u32 = 1 << 15 | 1 << 7 | 1 << 4;
-        let mode = |flags| Mode::of(OTHERS | flags) as usize;
-        assert_eq!([3, 0, IN_GUEST | 3, IN_GUEST].map(mode), [0, 1, 2, 3], "in the order of the counts");
+        let at = |instruction_at| move |flags| Mode::of(OTHERS | flags, instruction_at) as usize;
+        let modes = [3, 0, IN_GUEST | 3, IN_GUEST];
+        assert_eq!(modes.map(at(0x40_1000)), [0, 1, 2, 3], "in the order of the counts");
+        let kernels = modes.map(at(0xffff_ffff_8100_0000));
+        assert_eq!(kernels, [1, 1, 3, 3], "kernels of paravirtualised domains have no privilege");
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "btrfs",
+        program: None,
         kernel_modules: &["crc32c_generic", "btrfs"],
         mkfs,
         mount_options: written_mount_options,

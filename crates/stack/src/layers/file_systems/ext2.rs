@@ -11,6 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[ext::BLOCK, ext::INODE_RATIO, MOUNT],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext2",
+        program: None,
         kernel_modules: ext::KERNEL_MODULES,
         mkfs: |layer, target| ext::mke2fs("ext2", &[], layer, target),
         mount_options: |layer| ext::mount_options(layer, &[]),

@@ -21,6 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext3",
+        program: None,
         kernel_modules: ext::KERNEL_MODULES,
         mkfs: |layer, target| ext::mke2fs("ext3", &[], layer, target),
         mount_options: |layer| ext::mount_options(layer, &[]),

@@ -24,6 +24,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext4",
+        program: None,
         kernel_modules: ext::KERNEL_MODULES,
         mkfs,
         // No kernel thread writes inode tables during a measurement: see `ext`.

@@ -11,6 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[MOUNT],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "f2fs",
+        program: None,
         kernel_modules: &["crc32_generic", "f2fs"],
         mkfs,
         mount_options: written_mount_options,

@@ -11,6 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[MOUNT],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "jfs",
+        program: None,
         kernel_modules: &["jfs"],
         mkfs: |_, target| argv(["mkfs.jfs", "-q", target.device]),
         mount_options: written_mount_options,

@@ -8,6 +8,7 @@ pub(super) mod ext4;
 pub(super) mod f2fs;
 pub(super) mod jfs;
 pub(super) mod nilfs2;
+pub(super) mod ntfs;
 pub(super) mod reiserfs;
 pub(super) mod xfs;
 

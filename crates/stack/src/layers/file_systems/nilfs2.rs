@@ -15,6 +15,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[MOUNT],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "nilfs2",
+        program: None,
         kernel_modules: &["nilfs2"],
         // mkfs.nilfs2 has no option for the UUID.
         mkfs: |_, target| argv(["mkfs.nilfs2", "-q", "-f", target.device]),

@@ -19,6 +19,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "reiserfs",
+        program: None,
         kernel_modules: &["reiserfs"],
         // Once -f allows a whole disk, twice asks nothing.
         mkfs,

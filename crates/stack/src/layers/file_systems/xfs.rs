@@ -19,6 +19,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "xfs",
+        program: None,
         kernel_modules: &["crc32c_generic", "xfs"],
         mkfs,
         mount_options: written_mount_options,

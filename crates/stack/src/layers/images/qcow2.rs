@@ -47,6 +47,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev,
         map: Some(|path| qemu_img_map("qcow2", path)),
+        in_one_file: |_| true,
         libvirt: true,
     }),
     packages: PACKAGES,

@@ -24,6 +24,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev: |_, node, file, host| format_node("qed", node, file, host),
         map: Some(|path| qemu_img_map("qed", path)),
+        in_one_file: |_| true,
         libvirt: true,
     }),
     packages: PACKAGES,

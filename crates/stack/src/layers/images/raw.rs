@@ -22,6 +22,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev: |_, node, file, host| format_node("raw", node, file, host),
         map: None,
+        in_one_file: |_| true,
         libvirt: true,
     }),
     packages: PACKAGES,

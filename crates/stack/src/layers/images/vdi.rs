@@ -22,6 +22,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev: |_, node, file, host| format_node("vdi", node, file, host),
         map: Some(|path| qemu_img_map("vdi", path)),
+        in_one_file: |_| true,
         libvirt: true,
     }),
     packages: PACKAGES,

@@ -28,6 +28,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev: |_, node, file, host| format_node("vhdx", node, file, host),
         map: Some(|path| qemu_img_map("vhdx", path)),
+        in_one_file: |_| true,
         libvirt: false,
     }),
     packages: PACKAGES,

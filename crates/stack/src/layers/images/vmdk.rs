@@ -26,6 +26,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         create,
         blockdev: |_, node, file, host| format_node("vmdk", node, file, host),
         map: Some(|path| qemu_img_map("vmdk", path)),
+        in_one_file: |layer| !has_extent_files(layer),
         libvirt: true,
     }),
     packages: PACKAGES,
@@ -41,4 +42,20 @@ pub(in crate::layers) fn has_extent_files(layer: &Layer) -> bool {
 fn create(layer: &Layer, path: &str, size_bytes: u64) -> Vec<String> {
     let subformat = layer.option("subformat").unwrap_or(SUBFORMATS[0]).to_owned();
     qemu_img_create("vmdk", &[("subformat", subformat)], path, size_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SUBFORMATS;
+    use crate::Stack;
+
+    #[test]
+    fn only_a_monolithic_sparse_image_is_in_one_file() {
+        let is_in_one = |subformat: &&&str| {
+            let stack = Stack::parse(&format!("ext3/kvm/vmdk:subformat={subformat}/ntfs/hdd")).unwrap();
+            let image = &stack.layers()[2];
+            (image.image_format().unwrap().in_one_file)(image)
+        };
+        assert_eq!(SUBFORMATS.iter().filter(is_in_one).collect::<Vec<_>>(), [&"monolithicSparse"]);
+    }
 }

@@ -1,0 +1,86 @@
+//! Xen in the laboratory: its privileged domain, and domains of both kinds in it.
+
+mod support;
+
+use serde_json::Value;
+use support::{Sandbox, json, refused};
+
+/// With flushes, which blkback counts too.
+const WORKLOAD: &str = "fio:rand-write:size=8M:runtime=1s:fsync=64";
+
+/// What two runs with the same seed say, each in a results file of its own.
+fn measured_twice(stack: &str) -> [Value; 2] {
+    [(); 2].map(|()| {
+        let sandbox = Sandbox::new();
+        let store = sandbox.text("results.sqlite");
+        let place = ["--on", "emulated:time=virtual", "--store", &store];
+        let run = ["run", stack, WORKLOAD, "-n", "1", "--json"];
+        let output = sandbox.nestor(run).args(place).assert().success().get_output().stdout.clone();
+        let view = json(&String::from_utf8(output).expect("JSON is UTF-8"));
+        let mut run = view[0].clone();
+        assert_eq!(run["summary"]["failures"].as_array().map(Vec::len), Some(0), "{run}");
+        for real_time in ["cell_s", "load_s"] {
+            run.as_object_mut().expect("a run").remove(real_time).expect("a real time of the cell");
+        }
+        run
+    })
+}
+
+/// The rows of the layers of a run, application first.
+fn rows(run: &Value) -> &[Value] {
+    run["layers"].as_array().expect("layers")
+}
+
+/// Whatever is sent, requests, bytes and flushes arrive.
+fn assert_served_is_sent(run: &Value) {
+    let rows = rows(run);
+    let at = rows.iter().position(|row| row["trace_point"] == "back end's counts").expect("blkback counts");
+    let (sent, served) = (&rows[at - 1], &rows[at]);
+    for number in ["issued", "read_bytes", "write_bytes", "flushes"] {
+        assert_eq!(sent[number], served[number], "{number} of {run}");
+    }
+    assert!(served["issued"].as_u64().is_some_and(|requests| requests > 100), "{served}");
+    assert!(served["flushes"].as_u64().is_some_and(|flushes| flushes > 1), "{served}");
+}
+
+#[test]
+#[ignore = "boots Xen, whose image takes minutes; part of `make test-long`"]
+fn the_privileged_domain_repeats_to_the_last_bit() {
+    let [first, second] = measured_twice("ext3/dom0/hdd:wd-re3");
+    assert_eq!(first, second);
+    let parts = first["path"]["parts"].as_array().expect("instructions are counted");
+    let of = |executor: &str| {
+        let part = parts.iter().find(|part| part["executor"] == executor);
+        part.and_then(|part| part["instructions"].as_f64()).unwrap_or_else(|| panic!("{executor}: {first}"))
+    };
+    // The kernel of the privileged domain has no privilege, and is none of the application.
+    assert!(of("host-kernel") > of("application"), "{first}");
+}
+
+#[test]
+#[ignore = "boots Xen, whose image takes minutes; part of `make test-long`"]
+fn domains_of_both_kinds_repeat_and_blkback_counts_what_their_traces_count() {
+    for guest in ["pv", "pvh"] {
+        let [first, second] = measured_twice(&format!("ext3/xen:guest={guest}/raw/ext3/hdd:wd-re3"));
+        assert_eq!(first, second, "{guest}");
+        assert_served_is_sent(&first);
+    }
+}
+
+#[test]
+fn stacks_that_xen_cannot_run_are_refused_in_words() {
+    let sandbox = Sandbox::new();
+    let cases = [
+        ("ext3/kvm/raw/ext3/dom0/hdd", "dom0"),
+        ("ext3/xen/qcow2/ext3/hdd", "raw"),
+        ("ext3/xen/raw/ext3/kvm/raw/ext3/hdd", "xen"),
+        ("nfs/link/ext3/dom0/hdd", "dom0"),
+    ];
+    for (stack, word) in cases {
+        let said = refused(&sandbox, &["run", stack, "fio:rand-read:size=8M", "-n", "1"]);
+        assert!(said.contains('^') && said.contains(word), "{stack}: {said}");
+    }
+    let said =
+        refused(&sandbox, &["run", "ext3/dom0/hdd", "fio:rand-read:size=8M", "-n", "1", "--on", "this"]);
+    assert!(said.contains("dom0"), "{said}");
+}
