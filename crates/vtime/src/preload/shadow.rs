@@ -19,8 +19,6 @@ use super::system::{Where, address_of, log};
 
 type ExecuteInterrupt = unsafe extern "C" fn(*mut c_char, c_int) -> bool;
 
-/// `CPU_INTERRUPT_HARD` (include/exec/cpu-all.h): an interrupt of a device waits.
-const HARD: c_int = 2;
 /// `HF_INHIBIT_IRQ_MASK` (target/i386/cpu.h): the next instruction is the one after `STI`.
 const IN_SHADOW: u32 = 1 << 3;
 /// `CF_NO_GOTO_PTR` (include/exec/exec-all.h, 7.2): jumps to computed addresses leave the processor's loop.
@@ -40,6 +38,7 @@ static FLAGS_AT: AtomicUsize = AtomicUsize::new(0);
 /// Where `tcg_cflags` is.
 static TRANSLATION_AT: AtomicUsize = AtomicUsize::new(0);
 
+/// QEMU asks only if something is requested, of whatever kind: a device's interrupt, or a guest's that its hypervisor has made to wait.
 unsafe extern "C" fn execute_interrupt(processor: *mut c_char, requested: c_int) -> bool {
     // SAFETY: QEMU's own processor, and the places of fields of it.
     let (flags, translation) = unsafe {
@@ -57,7 +56,7 @@ unsafe extern "C" fn execute_interrupt(processor: *mut c_char, requested: c_int)
         let came = transmute::<*mut c_void, ExecuteInterrupt>(ORIGINAL.load(Ordering::Relaxed))(
             processor, requested,
         );
-        if is_usual && !came && requested & HARD != 0 && *flags & IN_SHADOW != 0 {
+        if is_usual && !came && *flags & IN_SHADOW != 0 {
             *translation |= LEAVES_AT_JUMPS;
         }
         came
