@@ -95,17 +95,22 @@ impl Recorder {
     /// Waits until every later request is recorded.
     pub fn wait_until_ready(&self) -> Result<(), CellError> {
         let ready = format!("{}/{READY_FILE}", self.directory);
-        self.machine
-            .await_ready(self.process, ReadySign::File(ready), READY_LIMIT)
-            .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed(RecorderFault::DidNotStart) })
+        self.machine.await_ready(self.process, ReadySign::File(ready), READY_LIMIT).map_err(|e| {
+            match e.machine_is_lost() {
+                true => e.into(),
+                false => self.failed(RecorderFault::DidNotStart, &e.to_string()),
+            }
+        })
     }
 
     /// Stops it; what it recorded is complete afterwards.
     pub fn stop(&self) -> Result<(), CellError> {
-        if self.machine.stop_process(self.process, STOP_LIMIT_MS)?.succeeded() {
+        let finished = self.machine.stop_process(self.process, STOP_LIMIT_MS)?;
+        if finished.succeeded() {
             return Ok(());
         }
-        Err(self.failed(RecorderFault::DidNotStopCleanly))
+        let ended = finished.end(STOP_LIMIT_MS / 1000).to_string();
+        Err(self.failed(RecorderFault::DidNotStopCleanly, &ended))
     }
 
     /// Ends a recorder whose recording is no longer needed.
@@ -113,14 +118,16 @@ impl Recorder {
         let _ = self.machine.stop_process(self.process, 5_000);
     }
 
-    fn failed(&self, fault: RecorderFault) -> CellError {
+    /// `otherwise` stands for what a recorder that printed nothing should have said.
+    fn failed(&self, fault: RecorderFault, otherwise: &str) -> CellError {
         let said = self.machine.read_file(&format!("{}.txt", self.directory)).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
         let ended =
             self.started_s.and_then(|since_s| kernel_log::out_of_memory_since(&self.machine, since_s));
         CellError::Recorder(Box::new(FailedRecorder {
             machine: self.machine.label().to_owned(),
             fault,
-            said: String::from_utf8_lossy(&said).trim().to_owned(),
+            said: if said.is_empty() { otherwise.to_owned() } else { said },
             ended,
         }))
     }
