@@ -184,14 +184,8 @@ mod tests {
         let layer = |issued| {
             let mut metrics = LayerMetrics::new(TracePoint::Blktrace);
             metrics.write.issued = issued;
-            LayerRecord {
-                layer: "ext4".to_owned(),
-                role: LayerRole::FileSystem(MachineLabel::Host),
-                machine: MachineName::default(),
-                metrics: Some(metrics),
-                frames: None,
-                served: None,
-            }
+            let role = LayerRole::FileSystem(MachineLabel::Host);
+            LayerRecord::new("ext4", role, MachineName::default(), Some(metrics))
         };
         let mut evidence = Evidence::default();
         for _ in 0..2 {

@@ -86,14 +86,7 @@ fn correlation(causes: Causes<'_>) -> Correlation {
 }
 
 fn layers() -> Vec<LayerRecord> {
-    let layer = |layer: &str, role, machine: &str| LayerRecord {
-        layer: layer.to_owned(),
-        role,
-        machine: machine.into(),
-        metrics: None,
-        frames: None,
-        served: None,
-    };
+    let layer = |layer: &str, role: LayerRole, machine: &str| LayerRecord::new(layer, role, machine, None);
     vec![
         layer("application", LayerRole::Application, "guest"),
         layer("ext3", LayerRole::FileSystem(MachineLabel::Guest(1)), "guest"),

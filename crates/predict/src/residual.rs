@@ -164,13 +164,8 @@ mod tests {
             histogram.record_many_ns(ms * 1_000_000, count);
             Some(histogram)
         };
-        let layer = |(role, traced): &(&str, Traced)| LayerRecord {
-            layer: format!("the {role}"),
-            role: (*role).into(),
-            machine: MachineName::HOST,
-            frames: None,
-            served: None,
-            metrics: match traced {
+        let layer = |(role, traced): &(&str, Traced)| {
+            let metrics = match traced {
                 Traced::Not => None,
                 Traced::FromQueue(count, ms) => {
                     let d2c = took(*count, 1);
@@ -183,7 +178,8 @@ mod tests {
                 Traced::FromDevice(count, ms) => {
                     Some(LayerMetrics { d2c: took(*count, *ms), ..LayerMetrics::new(TracePoint::DiskLog) })
                 }
-            },
+            };
+            LayerRecord::new(format!("the {role}"), *role, MachineName::HOST, metrics)
         };
         let load = LoadResult { elapsed_ns: 1, scale_factor: 1.0, ..LoadResult::default() };
         let measured = Measured {

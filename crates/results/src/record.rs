@@ -201,6 +201,17 @@ impl Measured {
 }
 
 impl LayerRecord {
+    /// A layer of which nothing else is known than the numbers of its trace point, if there is one.
+    pub fn new(
+        layer: impl Into<String>,
+        role: impl Into<LayerRole>,
+        machine: impl Into<MachineName>,
+        metrics: Option<LayerMetrics>,
+    ) -> Self {
+        let (layer, role, machine) = (layer.into(), role.into(), machine.into());
+        Self { layer, role, machine, metrics, frames: None, served: None }
+    }
+
     /// Whether it is the application's.
     pub fn is_application(&self) -> bool {
         self.role == LayerRole::Application

@@ -431,14 +431,9 @@ impl Condensed {
     pub(super) fn layers(&self, built: &BuiltStack) -> Vec<LayerRecord> {
         // Those of a partition are its disk's.
         let device_of = |layer| self.points.get(&built.recorded_at(layer)?.0.offered_by).cloned();
-        let application = LayerRecord {
-            layer: "application".into(),
-            role: LayerRole::Application,
-            machine: built.top_machine().label.into(),
-            metrics: (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten(),
-            frames: None,
-            served: None,
-        };
+        let metrics = (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten();
+        let application =
+            LayerRecord::new("application", LayerRole::Application, built.top_machine().label, metrics);
         let machines = built.stack.machines();
         let mut rows = vec![application];
         for (index, layer) in built.stack.indexed_layers() {

@@ -152,13 +152,8 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
         (metrics.write.issued, metrics.write.issued_bytes) = (WRITES, WRITES * BLOCK_BYTES);
         metrics
     };
-    let layer = |layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>| LayerRecord {
-        layer: layer.to_owned(),
-        role: role.into(),
-        machine: machine.into(),
-        metrics,
-        frames: None,
-        served: None,
+    let layer = |layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>| {
+        LayerRecord::new(layer, role, machine, metrics)
     };
     let device = (!stack.is_beside()).then(|| metrics(TracePoint::Blktrace, sent));
     vec![

@@ -30,14 +30,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
     let mut metrics = LayerMetrics::new(TracePoint::Blktrace);
     (metrics.read.issued, metrics.read.issued_bytes) = (operations, operations * 8192);
     metrics.sequential_share = Some(1.0 - random);
-    let layer = |layer: &str, metrics| LayerRecord {
-        layer: layer.to_owned(),
-        role: LayerRole::Application,
-        machine: "guest".into(),
-        metrics,
-        frames: None,
-        served: None,
-    };
+    let layer = |layer: &str, metrics| LayerRecord::new(layer, LayerRole::Application, "guest", metrics);
     CellRecord {
         stack: stack.into(),
         workload: workload.into(),

@@ -112,14 +112,7 @@ pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TraceP
 }
 
 pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
-    LayerRecord {
-        layer: layer.to_owned(),
-        role: role.into(),
-        machine: machine.into(),
-        metrics,
-        frames: None,
-        served: None,
-    }
+    LayerRecord::new(layer, role, machine, metrics)
 }
 
 fn layers(stack: &str, reads: bool, bytes: u64) -> Vec<LayerRecord> {

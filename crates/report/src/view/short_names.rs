@@ -40,14 +40,7 @@ mod tests {
 
     fn names_of(text: &str) -> [String; 3] {
         let stack = Stack::parse(text).ok();
-        let layer = |layer: &str, role: LayerRole| LayerRecord {
-            layer: layer.to_owned(),
-            role,
-            machine: MachineLabel::Host.into(),
-            metrics: None,
-            frames: None,
-            served: None,
-        };
+        let layer = |layer: &str, role: LayerRole| LayerRecord::new(layer, role, MachineLabel::Host, None);
         let recorded = [
             layer("application", LayerRole::Application),
             layer("ext4:journal=data", "guest fs".into()),

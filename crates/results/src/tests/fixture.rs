@@ -57,14 +57,7 @@ pub fn writes(bytes: u64) -> LayerMetrics {
 }
 
 pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
-    LayerRecord {
-        layer: layer.to_owned(),
-        role: role.into(),
-        machine: machine.into(),
-        metrics,
-        frames: None,
-        served: None,
-    }
+    LayerRecord::new(layer, role, machine, metrics)
 }
 
 /// A run of ten steady seconds that wrote `bytes` and lost none on the way.

@@ -327,14 +327,7 @@ fn layers(stack: &Stack, done: &Done) -> Vec<LayerRecord> {
         let is_recorded =
             matches!(layer.definition(), LayerDefinition::FileSystem(_) | LayerDefinition::Medium(_));
         let metrics = is_recorded.then(|| sent.clone());
-        LayerRecord {
-            layer: layer.label(),
-            role: stack.role(index),
-            machine: machine.into(),
-            metrics,
-            frames: None,
-            served: None,
-        }
+        LayerRecord::new(layer.label(), stack.role(index), machine, metrics)
     });
     std::iter::once(layer("application", "", "client", None)).chain(of_stack).collect()
 }
