@@ -44,6 +44,20 @@ fn a_run_ended_by_its_time_limit_has_a_row_of_seconds() {
 }
 
 #[test]
+fn fsyncs_have_a_latency_only_where_fio_notes_when_they_begin() {
+    // The report is the same but for the engine, of which the workload speaks.
+    for (engine, is_timed) in [("psync", true), ("io_uring", true), ("libaio", false)] {
+        let workload = MIXED_WORKLOAD.replace("psync", engine);
+        let result = parse(&workload, &output(MIXED)).unwrap();
+        let fsync = &result.operations[&OperationClass("fsync".to_owned())];
+        assert!(fsync.operations > 0, "{engine}");
+        assert_eq!(fsync.latency.count(), if is_timed { fsync.operations } else { 0 }, "{engine}");
+        let says = result.remarks.iter().any(|remark| remark.contains("engine=io_uring"));
+        assert_eq!(says, !is_timed, "{engine}: {:?}", result.remarks);
+    }
+}
+
+#[test]
 fn jobs_are_summed_and_their_histograms_merged() {
     let result = parse(MIXED_WORKLOAD, &output(MIXED)).unwrap();
     let json: serde_json::Value = serde_json::from_str(MIXED).unwrap();

@@ -99,6 +99,11 @@ pub fn marked(instructions: Instructions) {
     }
 }
 
+/// Whether time is to stand at the next place where it can.
+pub fn is_to_stand() -> bool {
+    HOLD.load(Ordering::Acquire)
+}
+
 /// Called whenever a mutex was unlocked: lets the processor's thread stand if it is to, once it holds nothing.
 pub fn stand() {
     if !HOLD.load(Ordering::Acquire) && !devices::is_link_awaited() {

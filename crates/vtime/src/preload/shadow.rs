@@ -13,8 +13,10 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::controller;
 use super::patch::Function;
 use super::program::Program;
+use super::qemu::qemu;
 use super::system::{Where, address_of, log};
 
 type ExecuteInterrupt = unsafe extern "C" fn(*mut c_char, c_int) -> bool;
@@ -40,6 +42,13 @@ static TRANSLATION_AT: AtomicUsize = AtomicUsize::new(0);
 
 /// QEMU asks only if something is requested, of whatever kind: a device's interrupt, or a guest's that its hypervisor has made to wait.
 unsafe extern "C" fn execute_interrupt(processor: *mut c_char, requested: c_int) -> bool {
+    if controller::is_to_stand() {
+        // Whether one came before time stands, and another of its vector after it, or both as one, would be up to real time.
+        if let Some(qemu) = qemu() {
+            qemu.leave_processor_loop();
+        }
+        return false;
+    }
     // SAFETY: QEMU's own processor, and the places of fields of it.
     let (flags, translation) = unsafe {
         (

@@ -27,7 +27,7 @@ use super::ended::{exit_code, failed};
 use super::fio::job::{
     Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block,
 };
-use super::fio::report::{Expected, Report};
+use super::fio::report::{Expected, Report, SyncTimes};
 use super::options::{bytes, switch};
 use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
@@ -246,6 +246,7 @@ impl Engine for Iozone {
             bytes: file_bytes(workload),
             time_limit_s: None,
             data_set: self.data_set(workload),
+            syncs: SyncTimes::Right,
         };
         let report = Report::read(output)?;
         if workload.case() != AGAIN {

@@ -281,6 +281,7 @@ impl Engine for Fio {
             bytes: plan.bytes(),
             time_limit_s: time_limit_s(workload, "runtime"),
             data_set: plan.data_set(),
+            syncs: report::SyncTimes::of_engine(choice(workload, "engine")),
         };
         report::Report::read(output)?.into_result(workload, &expected, output)
     }

@@ -35,7 +35,31 @@ pub(in crate::engines) struct Expected {
     pub(in crate::engines) time_limit_s: Option<u64>,
     /// What they work on.
     pub(in crate::engines) data_set: DataSet,
+    /// Whether fio knows how long a sync took.
+    pub(in crate::engines) syncs: SyncTimes,
 }
+
+/// How long fio says that syncs took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum SyncTimes {
+    /// From when a sync was begun.
+    Right,
+    /// From when the same slot of its queue was last used for something else, or from the start of the machine. `libaio` says that it notes
+    /// when operations begin (`FIO_ASYNCIO_SETS_ISSUE_TIME`), and does so for those alone that it queues (`fio_libaio_queue` and
+    /// `fio_libaio_queued` in engines/libaio.c, `account_io_completion` in io_u.c, fio 3.33).
+    Wrong,
+}
+
+impl SyncTimes {
+    /// Those of an engine of fio.
+    pub(super) fn of_engine(name: &str) -> Self {
+        if name == "libaio" { Self::Wrong } else { Self::Right }
+    }
+}
+
+/// What a result says whose fsyncs have no latency.
+const UNTIMED_SYNCS: &str =
+    "no latency of fsync: fio's libaio does not note when one begins; engine=io_uring does";
 
 /// The report; only what is used of it.
 #[derive(Debug, Deserialize)]
@@ -163,8 +187,13 @@ impl Report {
                 operations.insert(OperationClass(name.to_owned()), result);
             }
         }
-        let syncs = merge_syncs(self.jobs.iter().map(|job| &job.sync))?;
+        let mut syncs = merge_syncs(self.jobs.iter().map(|job| &job.sync))?;
+        let mut remarks = Vec::new();
         if syncs.operations > 0 {
+            if expected.syncs == SyncTimes::Wrong {
+                syncs.latency = LatencyHistogram::default();
+                remarks.push(UNTIMED_SYNCS.to_owned());
+            }
             operations.insert(OperationClass("fsync".to_owned()), syncs);
         }
         let moved = operations.values().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
@@ -183,7 +212,7 @@ impl Report {
             cpu_system_s: cpu_s(|job| job.sys_cpu),
             engine_output: output.stdout.clone(),
             figures: BTreeMap::new(),
-            remarks: Vec::new(),
+            remarks,
         })
     }
 

@@ -34,7 +34,7 @@ use nestor_text::units;
 use super::fio::job::{
     Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block_of,
 };
-use super::fio::report::{Expected, Report};
+use super::fio::report::{Expected, Report, SyncTimes};
 use super::options::{bytes, count, switch, time_limit_s};
 use super::random::seed_of;
 use crate::demand::Demand;
@@ -373,6 +373,7 @@ impl Engine for Iometer {
             bytes: count(workload, "operations") * largest(&sizes),
             time_limit_s: time_limit_s(workload, "runtime"),
             data_set: self.data_set(workload),
+            syncs: SyncTimes::Wrong,
         };
         Report::read(output)?.into_result(workload, &expected, output)
     }

@@ -13,7 +13,7 @@ use super::stream::{Pattern, Stream};
 use super::{NAME_IN_LOG, file_name};
 use crate::engine::{DataSet, Misfit, Place, Step, StepOutput};
 use crate::engines::fio::job::{Arguments, SPARE_S, escaped};
-use crate::engines::fio::report::{Expected, Report};
+use crate::engines::fio::report::{Expected, Report, SyncTimes};
 use crate::engines::options::{bytes, count, switch, time_limit_s};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -229,6 +229,7 @@ pub(super) fn parse(
             bytes: count(workload, "operations") * block,
             time_limit_s: time_limit_s(workload, "runtime"),
             data_set,
+            syncs: SyncTimes::Wrong,
         };
         let result = report.into_result(workload, &expected, output)?;
         let whole = whole.get_or_insert_with(|| LoadResult {
