@@ -377,10 +377,14 @@ fn boot_xen(xen: &UnderXen, kernel: &str, initramfs: &Path, extra: &str) -> [Str
 }
 
 /// Command line of Xen. Its console is the machine's, to which the privileged domain's goes too.
+///
+/// Xen changes the registers of the floating point unit with the domain, as processors with a fault of theirs need it. By default it waits until
+/// a domain uses them, which a processor says by `CR0.TS`. In QEMU, `XSAVE` and `XRSTOR` do not look at that (7.2, target/i386/tcg/translate.c), and
+/// a domain's kernel takes another domain's registers for those of its process.
 fn xen_options(privileged_memory_bytes: u64) -> String {
     let mib = privileged_memory_bytes >> 20;
     format!(
-        "console=com1 com1=115200,8n1 loglvl=error guest_loglvl=all dom0_mem={mib}M,max:{mib}M no-bootscrub noreboot"
+        "console=com1 com1=115200,8n1 loglvl=error guest_loglvl=all dom0_mem={mib}M,max:{mib}M no-bootscrub noreboot spec-ctrl=eager-fpu"
     )
 }
 
