@@ -60,6 +60,9 @@ impl Domain {
             .xen_guest
             .ok_or_else(|| Refusal::new(Cause::Other, "it is not said how Xen is to run the machine"))?;
         tools::make_ready(&spawner)?;
+        if guest == XenGuest::Pvh {
+            tools::require_support_for_machines(&spawner)?;
+        }
         let name = format!("nestor-{}", spec.place);
         let configuration = prepare(spec, guest, &name, &directory)?;
         let limit = Duration::from_millis(spec.boot_timeout_ms);

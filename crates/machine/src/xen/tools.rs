@@ -97,6 +97,25 @@ pub fn make_ready(spawner: &Spawner) -> Result<(), Refusal> {
     start(spawner, &["xenconsoled", "--interactive", "--pid-file=/var/run/xenconsoled.pid"])
 }
 
+/// A domain of type `pvh` runs in what processors have for virtual machines.
+///
+/// # Errors
+/// Xen does not use that here, or its tool failed.
+pub fn require_support_for_machines(spawner: &Spawner) -> Result<(), Refusal> {
+    let said = run(spawner, &[XL, "info", "virt_caps"])?;
+    if supports_machines(&said) {
+        return Ok(());
+    }
+    let message = "Xen has no support for virtual machines from this processor, which a domain of type pvh needs: switch SVM or VT-x on in the \
+                   firmware, or use xen:guest=pv";
+    Err(Refusal::new(Cause::NotSupported, message))
+}
+
+/// What Xen says that it can run (`virt_caps` of `xl info`, xl(1)): `pv hvm hap shadow`. `hvm` is the processor's support, which `pvh` uses too.
+fn supports_machines(capabilities: &str) -> bool {
+    capabilities.split_whitespace().any(|word| word == "hvm")
+}
+
 /// Starts a daemon in the foreground, so that it ends with the agent.
 fn start(spawner: &Spawner, words: &[&str]) -> Result<(), Refusal> {
     process::start(spawner, &command(words), LOG).map(drop)
@@ -117,4 +136,17 @@ pub fn is_privileged_domain() -> bool {
 fn program(name: &str) -> String {
     let debians = Path::new(PROGRAMS).join(name);
     if debians.is_file() { debians.display().to_string() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hvm_among_the_capabilities_is_the_support_of_the_processor() {
+        assert!(supports_machines("pv hvm hap shadow vmtrace gnttab-v1 gnttab-v2"));
+        assert!(!supports_machines("pv pv_directio shadow gnttab-v1"));
+        assert!(!supports_machines("pv hvm_directio"));
+        assert!(!supports_machines(""));
+    }
 }
