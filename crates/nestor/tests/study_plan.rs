@@ -309,6 +309,9 @@ fn a_published_study_is_planned_without_measuring() {
     assert_eq!(cells(&networked), 68, "{networked}");
     let type_2 = said(&sandbox, &["replicate", "type2-postmark", "--plan", "--json", "--store", "r.sqlite"]);
     assert_eq!(cells(&type_2), 90, "{type_2}");
+    let paravirtual =
+        said(&sandbox, &["replicate", "paravirtual-io", "--plan", "--json", "--store", "r.sqlite"]);
+    assert_eq!(cells(&paravirtual), 96, "{paravirtual}");
 }
 
 const GUEST: &str = "ext3/kvm:memory=256M:cache=writethrough:sched=mq-deadline";
@@ -389,10 +392,9 @@ fn claims_are_judged_by_what_was_measured_before() {
     // Another size was not measured.
     let other = ["replicate", "nested-fs", "--claims", "--scale", "paper", "--store", "r.sqlite"];
     assert!(refused(&sandbox, &other).contains("no results of `nested-fs` yet"));
-    assert!(
-        refused(&sandbox, &["replicate", "nested", "--claims"])
-            .contains("the published studies are: nested-fs, esx-disk, virtual-nas, type2-postmark")
-    );
+    assert!(refused(&sandbox, &["replicate", "nested", "--claims"]).contains(
+        "the published studies are: nested-fs, esx-disk, virtual-nas, type2-postmark, paravirtual-io"
+    ));
 }
 
 #[test]
