@@ -311,7 +311,7 @@ fn a_published_study_is_planned_without_measuring() {
     assert_eq!(cells(&type_2), 90, "{type_2}");
     let paravirtual =
         said(&sandbox, &["replicate", "paravirtual-io", "--plan", "--json", "--store", "r.sqlite"]);
-    assert_eq!(cells(&paravirtual), 96, "{paravirtual}");
+    assert_eq!(cells(&paravirtual), 86, "{paravirtual}");
 }
 
 const GUEST: &str = "ext3/kvm:memory=256M:cache=writethrough:sched=mq-deadline";
