@@ -284,17 +284,17 @@ fn a_published_study_is_planned_without_measuring() {
         ["replicate", "nested-fs", "--plan", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME];
     insta::assert_snapshot!(said(&sandbox, &plan), @r"
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
-    14 stacks, 5 workloads, up to 3 blocks in random order (seed 2012), no baselines at the ends of blocks
+    23 stacks, 5 workloads, up to 3 blocks in random order (seed 2012), no baselines at the ends of blocks
 
                  all
-      cells      63
-      time       27 min
+      cells      90
+      time       39 min
       measuring  39 %
-      space      384.0 MiB
+      space      387.9 MiB
 
       on emulated:time=virtual, one cell at a time
 
-      time allowed 20 min: cells that do not fit are left out
+      time allowed 32 min: cells that do not fit are left out
 
       nothing has been measured here yet: the time is a guess
     ");
