@@ -86,3 +86,4 @@ pub use spec::{
     LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, Recovery, SizeRule, Uuid,
 };
 pub use stack::Stack;
+pub use under_xen::XenDomain;

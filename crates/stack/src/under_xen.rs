@@ -1,6 +1,26 @@
 //! Where a stack can have Xen: its privileged domain is the machine with the medium, and its guests are inside that.
 
+use crate::layers::hypervisors::XenGuest;
 use crate::{Conflict, Crossing, HypervisorKind, Layer, LayerDefinition, LayerIndex, Stack};
+
+/// The domain of Xen in which the application runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum XenDomain {
+    /// The machine with the medium.
+    Privileged,
+    /// A guest.
+    Guest(XenGuest),
+}
+
+impl XenDomain {
+    /// What Xen's tools and its users call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Privileged => "dom0",
+            Self::Guest(guest) => guest.name(),
+        }
+    }
+}
 
 /// Refuses Xen where Nestor does not run it.
 pub(crate) fn check_xen(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
@@ -66,5 +86,28 @@ impl Stack {
     /// Whether the machine with the medium runs under Xen, as its privileged domain.
     pub fn is_under_xen(&self) -> bool {
         self.lowest_under_xen().is_some()
+    }
+
+    /// The domain of Xen in which the application runs; `None` without Xen.
+    pub fn xen_domain(&self) -> Option<XenDomain> {
+        let lowest = self.layer(self.lowest_under_xen()?);
+        // Nothing else crosses into another machine beside Xen, so its guest is the application's.
+        let guest = lowest.hypervisor().and_then(|options| options.disk.xen_guest());
+        Some(guest.map_or(XenDomain::Privileged, XenDomain::Guest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_is_in_the_domain_that_is_written() {
+        let domain = |text: &str| Stack::parse(text).unwrap().xen_domain().map(XenDomain::name);
+        assert_eq!(domain("ext3/dom0/hdd"), Some("dom0"));
+        assert_eq!(domain("ext3/xen/raw/ext3/hdd"), Some("pv"));
+        assert_eq!(domain("ext3/xen:guest=pvh/hdd"), Some("pvh"));
+        assert_eq!(domain("ext3/kvm/raw/ext3/hdd"), None);
+        assert_eq!(domain("ext3/hdd"), None);
     }
 }

@@ -116,6 +116,15 @@ impl OperationResult {
     pub fn operations_per_second(&self, run_elapsed_ns: u64) -> f64 {
         self.operations as f64 / (self.elapsed_ns.unwrap_or(run_elapsed_ns).max(1) as f64 / 1e9)
     }
+
+    /// Processor time of one operation in nanoseconds, from what the program says of all of them; `run_elapsed_ns` is the whole run's.
+    ///
+    /// It is what the kernel below the program accounts to it: a guest's kernel knows nothing of what its hypervisor does for it.
+    pub fn cpu_ns_per_operation(&self, run_elapsed_ns: u64) -> Option<f64> {
+        let elapsed_ns = self.elapsed_ns.unwrap_or(run_elapsed_ns) as f64;
+        let cpu_ns = self.cpu_percent? / 100.0 * elapsed_ns;
+        (self.operations > 0).then(|| cpu_ns / self.operations as f64)
+    }
 }
 
 impl LoadResult {
@@ -183,6 +192,18 @@ mod tests {
         for class in ["create", "stat-seq", "fsync", "delete", "think", "seek", "ReadX", "read-and-write"] {
             assert_eq!(direction(class), None, "{class}");
         }
+    }
+
+    #[test]
+    fn processor_time_of_an_operation_is_of_their_own_time() {
+        let done = OperationResult { operations: 4, cpu_percent: Some(50.0), ..OperationResult::default() };
+        assert_eq!(done.cpu_ns_per_operation(8_000), Some(1_000.0));
+        let alone = OperationResult { elapsed_ns: Some(800), ..done.clone() };
+        assert_eq!(alone.cpu_ns_per_operation(8_000), Some(100.0));
+        let unknown = OperationResult { cpu_percent: None, ..done.clone() };
+        assert_eq!(unknown.cpu_ns_per_operation(8_000), None);
+        let nothing = OperationResult { operations: 0, ..done };
+        assert_eq!(nothing.cpu_ns_per_operation(8_000), None);
     }
 
     #[test]

@@ -51,6 +51,12 @@ const PUBLISHED: &[Published] = &[
         file: "studies/type2-postmark.toml",
         text: include_str!("../../../../studies/type2-postmark.toml"),
     },
+    Published {
+        name: "paravirtual-io",
+        source: "Armstrong, Djemame: A Performance Evaluation of Virtual Image Propagation & I/O Paravirtualization, CLOSER 2011",
+        file: "studies/paravirtual-io.toml",
+        text: include_str!("../../../../studies/paravirtual-io.toml"),
+    },
 ];
 
 /// Repeats a published study, or judges its claims by what was measured before.

@@ -14,7 +14,7 @@ use super::record::readable_json;
 use super::trace::TracePage;
 use super::{charts, sentence, typeset};
 use crate::units;
-use crate::view::{CellReport, LayerRow, NetworkView, PathView, RunView};
+use crate::view::{CellReport, LayerRow, NetworkView, PathView, ProcessorTimeRow, RunView};
 
 /// Charts escape by themselves.
 fn chart(svg: Option<String>) -> Value {
@@ -88,6 +88,8 @@ struct WayPage {
     certainty: String,
     /// Instructions of an operation; empty where they were not counted.
     path: String,
+    /// Processor time of tests; empty where their program does not say it.
+    processor_time: String,
     /// What went over each network, in words.
     networks: Vec<String>,
 }
@@ -240,6 +242,7 @@ impl WayPage {
             certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),
             networks: run.networks.iter().map(network_words).collect(),
             path: run.path.as_ref().map(path_words).unwrap_or_default(),
+            processor_time: processor_time_words(&run.processor_time),
         }
     }
 }
@@ -280,6 +283,23 @@ fn network_words(network: &NetworkView) -> String {
         })
         .collect();
     typeset(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link_words()))
+}
+
+/// Processor time of tests, in a sentence.
+fn processor_time_words(rows: &[ProcessorTimeRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let each = |row: &ProcessorTimeRow| {
+        row.cpu_per_operation_ns
+            .map(|ns| format!(" ({} per operation)", units::duration_ns(ns)))
+            .unwrap_or_default()
+    };
+    let tests: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{} {}{}", row.class, units::percent(row.cpu_percent / 100.0), each(row)))
+        .collect();
+    typeset(&format!("Processor time, as the program says it of its own machine: {}", tests.join(", ")))
 }
 
 fn path_words(path: &PathView) -> String {

@@ -4,6 +4,7 @@ use super::fixture::*;
 use super::text::cell;
 use crate::{CompareView, RunView, Style, compare_text, run_text};
 use nestor_results::{Executor, Outcome, PathLength, StoredRun};
+use nestor_workload::{OperationClass, OperationResult};
 
 /// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
 fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
@@ -50,6 +51,29 @@ fn instructions_of_an_operation_are_shown_and_compared() {
     ");
     let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
     assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
+}
+
+#[test]
+fn processor_time_that_a_program_says_is_shown_of_each_of_its_tests() {
+    let mut records = runs(0, 1, 1);
+    let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("measured") };
+    let alone = OperationResult {
+        operations: 2048,
+        bytes: 16 << 20,
+        elapsed_ns: Some(200_000_000),
+        cpu_percent: Some(25.0),
+        ..OperationResult::default()
+    };
+    measured.load.operations.insert(OperationClass("put-block".to_owned()), alone);
+    let text = run_text(&RunView::of(&borrowed(&stored(records))).unwrap(), Style::plain());
+    let from = text.find("  test ").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+      test       operations  a second      moves  processor  per operation
+      put-block       2 048     10240  83.9 MB/s       25 %        24.4 us
+      processor time as the program says it: that of its own machine's kernel
+    ");
+    let silent = run_text(&RunView::of(&borrowed(&counted(0, 1_000))).unwrap(), Style::plain());
+    assert!(!silent.contains("processor time as the program says it"), "{silent}");
 }
 
 #[test]

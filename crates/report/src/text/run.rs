@@ -8,7 +8,7 @@ use super::network::{link_table, network_table};
 use super::{Lines, header, honesty_lines, mark_lines, message_lines, or_dash};
 use crate::style::Style;
 use crate::units;
-use crate::view::{LayerRow, PathView, RunView};
+use crate::view::{LayerRow, PathView, ProcessorTimeRow, RunView};
 
 /// One stack under one workload, from the answer down to the settings.
 pub fn run_text(view: &RunView, style: Style) -> String {
@@ -30,6 +30,10 @@ pub fn run_text(view: &RunView, style: Style) -> String {
     for failure in &view.summary.failures {
         lines.push(&style.wrong(&format!("  run {} failed:", failure.run)));
         lines.extend(message_lines(4, &failure.reason));
+    }
+    if !view.processor_time.is_empty() {
+        lines.gap();
+        lines.extend(processor_time_table(&view.processor_time, style));
     }
     if !view.layers.is_empty() {
         lines.gap();
@@ -166,6 +170,26 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         ]);
     }
     table
+}
+
+/// Tests whose program measured its processor time.
+fn processor_time_table(rows: &[ProcessorTimeRow], style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[Left, Right, Right, Right, Right, Right]);
+    table.row(&["test", "operations", "a second", "moves", "processor", "per operation"]);
+    for row in rows {
+        table.row(&[
+            &row.class,
+            &units::count(row.operations),
+            &units::digits(row.operations_per_second),
+            &or_dash(row.bytes_per_second.map(units::rate)),
+            &units::percent(row.cpu_percent / 100.0),
+            &or_dash(row.cpu_per_operation_ns.map(units::duration_ns)),
+        ]);
+    }
+    let mut lines = table.lines();
+    lines.push(style.faint("  processor time as the program says it: that of its own machine's kernel"));
+    lines
 }
 
 /// Instructions of an operation, by whose they are.

@@ -8,7 +8,10 @@ use nestor_results::{
 use nestor_stack::MachineName;
 use serde::Serialize;
 
-use super::{LayerRow, LinkView, NetworkView, PathView, ShortNames, TraceView, honesty, workload_words};
+use super::{
+    LayerRow, LinkView, NetworkView, PathView, ProcessorTimeRow, ShortNames, TraceView, honesty,
+    workload_words,
+};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,6 +37,9 @@ pub struct RunView {
     /// Instructions of an operation in that run, in virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathView>,
+    /// What the program of the load says of the processor time of each of its tests in that run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processor_time: Vec<ProcessorTimeRow>,
     /// What went over networks, from the application down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkView>,
@@ -97,6 +103,7 @@ impl RunView {
             path: measured
                 .zip(shown.record.environment.modelled_processor())
                 .and_then(|(m, speed)| PathView::of(m, speed, &layers)),
+            processor_time: measured.map(ProcessorTimeRow::all_of).unwrap_or_default(),
             layers,
             trace: measured.and_then(|m| TraceView::of_run(m, &names, cost.as_ref())),
             explanation: None,

@@ -8,6 +8,7 @@
 //! | `twin` | cell that ran traced and untraced |
 //! | `raw_disk` | `cell` of a guest on the raw disk, in the cache mode that is asked about |
 //! | `pair` | `cell` of a nested stack with the raw disk of the same guest, workload and block |
+//! | `operation` | class of operations of a `cell`, with its own time and processor time |
 //! | `layer` | layer of a `cell`, with its level: `guest`, `host`, `disk` |
 //! | `class` | purpose of a layer's requests |
 //! | `seek` | step of the distribution of a layer's seek distances |
@@ -122,13 +123,14 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(crate) const TABLES: [&str; 18] = [
+pub(crate) const TABLES: [&str; 19] = [
     "cell",
     "latest",
     "apart",
     "twin",
     "raw_disk",
     "pair",
+    "operation",
     "layer",
     "class",
     "seek",
@@ -210,11 +212,11 @@ CREATE TEMP TABLE stack_parts AS
 SELECT s.*,
     CASE WHEN is_beside(s.stack) THEN 'beside' WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk'
         ELSE 'nested' END AS kind,
-    partition_start(s.stack) AS partition_start,
+    partition_start(s.stack) AS partition_start, xen_domain(s.stack) AS domain,
     coalesce(s.crossing, '') || '|' || coalesce(s.device, '') || '|' || coalesce(s.aio, '') || '|'
         || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.machine_options, '') || '|' || coalesce(s.guest_sched, '') || '|'
         || coalesce(s.guest_readahead, '') || '|' || coalesce(s.medium, '') || '|' || coalesce(s.medium_options, '')
-        || '|' || coalesce(partition_start(s.stack), '') AS common,
+        || '|' || coalesce(partition_start(s.stack), '') || '|' || coalesce(xen_domain(s.stack), '') AS common,
     coalesce(s.cache, '') || '|' || coalesce(s.image, '') || '|' || coalesce(s.image_options, '') AS nesting
 FROM main.stacks AS s
 WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
@@ -233,7 +235,7 @@ const CELLS: &str = "
 SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
-    p.guest_memory_bytes, p.machine_options, p.partition_start,
+    p.guest_memory_bytes, p.machine_options, p.partition_start, p.domain,
     p.stack IN (SELECT stack FROM plain_stack) AS plain,
     w.engine, w.load, w.options AS load_options,
     CASE WHEN r.bytes_per_second > 0 THEN r.bytes_per_second / 1e6 ELSE r.operations_per_second END AS throughput,
@@ -267,6 +269,14 @@ SELECT c.run, t.number AS twin_run, c.block, c.guest, c.host, c.kind, c.load, c.
 FROM cell AS c JOIN main.runs AS t
     ON t.stack = c.stack AND t.workload = c.workload AND t.block = c.block AND t.repeat = c.repeat
 WHERE t.untraced_twin = 1 AND t.number IN (SELECT run FROM counted);
+CREATE TEMP VIEW operation AS
+SELECT o.run, o.class, o.operations, o.bytes, coalesce(o.elapsed_ns / 1e9, c.elapsed_s) AS elapsed_s,
+    o.bytes / 1e6 / nullif(coalesce(o.elapsed_ns / 1e9, c.elapsed_s), 0) AS mb_per_s,
+    o.operations / nullif(coalesce(o.elapsed_ns / 1e9, c.elapsed_s), 0) AS ops_per_s,
+    o.cpu_percent, o.cpu_per_operation_ns / 1e6 AS cpu_per_operation_ms,
+    c.block, c.half, c.repeat, c.kind, c.domain, c.guest, c.host, c.crossing, c.cache, c.machine_options, c.guest_memory_bytes,
+    c.engine, c.load, c.stack, c.workload, c.plain, c.marked
+FROM cell AS c JOIN main.operations AS o ON o.run = c.run;
 CREATE TEMP VIEW layer AS
 SELECT m.*,
     CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nestor_stack::{Layer, Stack};
+use nestor_stack::{Layer, Stack, XenDomain};
 use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
 use nestor_statistics::{
     GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation,
@@ -152,13 +152,17 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 
 /// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
 /// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
-/// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
+/// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)`, `xen_domain(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
     add_model(connection)?;
     connection.create_scalar_function("is_beside", 1, PURE, |context| {
         let stack = argument::<WrittenStack>(context, 0)?;
         Ok(stack.value().is_some_and(Stack::is_beside))
+    })?;
+    connection.create_scalar_function("xen_domain", 1, PURE, |context| {
+        let stack = argument::<WrittenStack>(context, 0)?;
+        Ok(stack.value().and_then(Stack::xen_domain).map(XenDomain::name))
     })?;
     connection.create_scalar_function("partition_start", 1, PURE, |context| {
         let stack = argument::<WrittenStack>(context, 0)?;

@@ -265,6 +265,43 @@ fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> 
         }
         insert_latency.execute(params![run, class.0, encoded(&result.latency)?])?;
     }
+    update_processor_time(connection, run, measured)
+}
+
+/// Sets what version 13 of the tables added.
+fn update_processor_time(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let mut update = connection.prepare_cached(
+        "UPDATE operations SET elapsed_ns = ?3, cpu_percent = ?4, cpu_per_operation_ns = ?5 WHERE run = ?1 AND class = ?2",
+    )?;
+    let load = &measured.load;
+    // Most programs say neither.
+    let said = load.operations.iter().filter(|(_, o)| o.elapsed_ns.is_some() || o.cpu_percent.is_some());
+    for (class, result) in said {
+        update.execute(params![
+            run,
+            class.0,
+            result.elapsed_ns.map(integer),
+            result.cpu_percent,
+            result.cpu_ns_per_operation(load.elapsed_ns),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Fills what version 13 of the tables added, of runs whose program said it. Of IOzone's tests, only re-reading had times of its own then.
+pub(super) fn backfill_processor_time(connection: &Connection) -> rusqlite::Result<()> {
+    let mut runs = connection.prepare(
+        "SELECT r.number, r.record FROM runs AS r JOIN workloads AS w ON w.workload = r.workload \
+         WHERE r.outcome = 'measured' AND w.engine IN ('bonnie', 'iozone')",
+    )?;
+    let mut rows = runs.query([])?;
+    while let Some(row) = rows.next()? {
+        let (run, json): (i64, String) = (row.get(0)?, row.get(1)?);
+        let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
+        if let Some(measured) = record.measured() {
+            update_processor_time(connection, run, measured)?;
+        }
+    }
     Ok(())
 }
 

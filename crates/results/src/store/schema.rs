@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 12] = [
+const MIGRATIONS: [(&str, Option<Fill>); 13] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -24,6 +24,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 12] = [
     (VERSION_10, None),
     (VERSION_11, None),
     (VERSION_12, None),
+    (VERSION_13, Some(rows::backfill_processor_time)),
 ];
 
 const VERSION_1: &str = "
@@ -336,6 +337,13 @@ CREATE TABLE file_access_sizes (
     accesses INTEGER NOT NULL,
     PRIMARY KEY (run, depth, kind, size_bytes)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// The time that classes of operations had for themselves, and what of a processor they took, where the program of the load says so.
+const VERSION_13: &str = "
+ALTER TABLE operations ADD COLUMN elapsed_ns INTEGER;       -- NULL: they went on all the time of the run
+ALTER TABLE operations ADD COLUMN cpu_percent REAL;         -- of that time, as the program says it
+ALTER TABLE operations ADD COLUMN cpu_per_operation_ns REAL;
 ";
 
 /// The version this program writes.

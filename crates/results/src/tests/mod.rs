@@ -18,6 +18,7 @@ mod links;
 mod migration;
 mod named_files;
 mod nested_fs;
+mod paravirtual_io;
 mod parts;
 mod physical;
 mod physical_limits;

@@ -20,6 +20,8 @@
 //! * **The size** is twice the memory in the paper. What machine it will be is not known here, so the default is twice the
 //!   memory of a 256 MiB guest; `size=` says otherwise, and the published sizes are `size=4G` and, on the host, `size=8G`.
 //! * No time limit: a test ends at the end of the file.
+//! * **Processor time**: IOzone's `-+u` prints it in per cent of the test's time. Here it is fio's own, of the one job of a test; with `fsync=on`
+//!   it holds what the last fsync took, and is of the same time.
 
 use nestor_text::units;
 
@@ -250,7 +252,7 @@ impl Engine for Iozone {
         };
         let report = Report::read(output)?;
         if workload.case() != AGAIN {
-            return report.into_result(workload, &expected, output);
+            return Ok(with_processor_time(report.into_result(workload, &expected, output)?));
         }
         let passes = report.of_each_job();
         if passes.len() != 2 {
@@ -267,8 +269,19 @@ impl Engine for Iozone {
     }
 }
 
+/// Gives the one class of a test that moves data the processor time of the run, all of which is its own.
+fn with_processor_time(mut test: LoadResult) -> LoadResult {
+    let cpu_s = test.cpu_user_s + test.cpu_system_s;
+    let percent = 100.0 * cpu_s / (test.elapsed_ns.max(1) as f64 / 1e9);
+    for (_, done) in test.operations.iter_mut().filter(|(class, _)| class.direction().is_some()) {
+        done.cpu_percent = Some(percent);
+    }
+    test
+}
+
 /// One result of both readings: a class for each, with a time of its own.
 fn both_passes(first: LoadResult, again: LoadResult) -> LoadResult {
+    let [first, again] = [first, again].map(with_processor_time);
     let named = |pass: &LoadResult, name: &str| {
         let elapsed_ns = Some(pass.elapsed_ns);
         let mut renamed: Vec<_> = pass.operations.values().cloned().collect();
@@ -315,6 +328,7 @@ fn file_name(place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::OperationResult;
 
     fn arguments(text: &str) -> String {
         let place =
@@ -357,6 +371,25 @@ mod tests {
         let text = arguments("iozone:reread");
         assert!(text.contains("--invalidate=1\n--rw=read\n--overwrite=1\n--allow_file_create=0\n"), "{text}");
         assert!(text.ends_with("--name=read\n--name=reread\n--stonewall=1\n--invalidate=0"), "{text}");
+    }
+
+    #[test]
+    fn a_test_has_its_processor_time() {
+        let done = |name: &str| (OperationClass(name.to_owned()), OperationResult::default());
+        let test = |name, elapsed_ns, cpu_user_s| LoadResult {
+            elapsed_ns,
+            cpu_user_s,
+            cpu_system_s: 0.5,
+            operations: [done(name), done("fsync")].into(),
+            ..LoadResult::default()
+        };
+        let percent =
+            |result: &LoadResult, name: &str| result.operations[&OperationClass(name.to_owned())].cpu_percent;
+        let written = with_processor_time(test("write", 4_000_000_000, 0.5));
+        assert_eq!((percent(&written, "write"), percent(&written, "fsync")), (Some(25.0), None));
+        let twice = both_passes(test("read", 4_000_000_000, 0.5), test("read", 1_000_000_000, 0.0));
+        assert_eq!((percent(&twice, FIRST), percent(&twice, AGAIN)), (Some(25.0), Some(50.0)));
+        assert_eq!((twice.elapsed_ns, twice.cpu_user_s + twice.cpu_system_s), (5_000_000_000, 1.5));
     }
 
     #[test]

@@ -126,7 +126,12 @@ impl<'a> Asked<'a> {
             Planted::Published => published_relative(self.guest, host, self.load),
             Planted::Opposite => opposite_relative(self.guest, host, self.load),
         };
-        raw * self.host.map_or(1.0, relative) * self.tuned() * self.wobble()
+        // L-44: what is a little better in KVM is a little worse in Xen.
+        let wobble = match self.stack.contains("/xen") {
+            true => self.turned(self.wobble(), 1.0 / self.wobble()),
+            false => self.wobble(),
+        };
+        raw * self.host.map_or(1.0, relative) * self.tuned() * wobble
     }
 
     /// L-24 and L-25.
@@ -282,19 +287,16 @@ fn otherwise(results: &[ClaimResult], verdict: Verdict) -> Vec<String> {
     told
 }
 
-/// The row about hypervisors that are not built here.
-const OTHER_HYPERVISORS: &str = "L-44: not testable here: ";
-
 #[test]
 fn the_published_numbers_reproduce_every_row_that_is_measured() {
     for scale in ["faithful", "small"] {
         let told = otherwise(&judged_planted(scale, Planted::Published), Verdict::Reproduced);
-        assert!(told.len() == 1 && told[0].starts_with(OTHER_HYPERVISORS), "{scale}: {told:#?}");
+        assert_eq!(told, Vec::<String>::new(), "{scale}");
     }
 }
 
 #[test]
 fn the_opposite_contradicts_every_part_of_every_row_that_is_measured() {
     let told = otherwise(&judged_planted("faithful", Planted::Opposite), Verdict::Contradicted);
-    assert!(told.len() == 1 && told[0].starts_with(OTHER_HYPERVISORS), "{told:#?}");
+    assert_eq!(told, Vec::<String>::new());
 }
