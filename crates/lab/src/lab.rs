@@ -266,9 +266,11 @@ impl Lab {
         let stated = memory::stated_host_memory(stack);
         let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
         let needs_exactly = stated.is_some() || under_xen;
+        let image = self.files_for(stack)?.kernel;
         let fits = |spec: &MachineSpec| {
             let bytes = memory::of_host(spec);
             spec.under_xen.is_some() == under_xen
+                && spec.kernel == image
                 && if needs_exactly { bytes == needed } else { bytes >= needed }
         };
         if self.emulated_host().is_some_and(|(_, booted)| !fits(&booted.spec)) {

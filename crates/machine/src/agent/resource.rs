@@ -13,9 +13,11 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::loop_device;
+use super::process::Spawner;
 use super::nfs_server::{self, ServerTimes};
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::libvirt::DomainIdentity;
 use crate::nfs_export::NfsExport;
 use crate::not_undone::NotUndone;
 use crate::refusal::ProgramEnd;
@@ -90,6 +92,8 @@ pub enum Resource {
         /// The file system that controls it was mounted for it.
         is_control_ours: bool,
     },
+    /// A machine that libvirt runs.
+    Domain(DomainIdentity),
 }
 
 impl Resource {
@@ -139,6 +143,7 @@ impl Resource {
             Self::NfsServer { export, former, is_control_ours } => {
                 nfs_server::end(export, former, *is_control_ours, by)
             }
+            Self::Domain(domain) => domain.end(&Spawner::new()),
         }
     }
 }
