@@ -393,7 +393,8 @@ mod tests {
     #[test]
     fn a_libvirt_that_is_missing_comes_with_its_package() {
         let program = "virsh".to_owned();
-        let missing = libvirt_finding(Err(Refusal::new(Cause::NotInstalled { program }, "virsh is not installed")));
+        let missing =
+            libvirt_finding(Err(Refusal::new(Cause::NotInstalled { program }, "virsh is not installed")));
         assert_eq!(missing.state, State::Limited);
         assert!(missing.advice.contains("libvirt-clients"), "{}", missing.advice);
         let refused = libvirt_finding(Err(Refusal::new(Cause::NotPermitted, "its socket is root's")));

@@ -8,7 +8,9 @@ use nestor_machine::{
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{Accelerator, Depth, HypervisorKind, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
+use nestor_stack::{
+    Accelerator, Depth, HypervisorKind, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack,
+};
 
 use crate::built::{BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;

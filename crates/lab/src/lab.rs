@@ -122,10 +122,11 @@ impl Lab {
         let ground = match &options.place {
             Place::Emulated(_) | Place::This => Ground::here()?,
             Place::Ssh(host) | Place::SshPair { server: host, .. } => Ground::over_ssh(host)?,
+            Place::Domain(name) => Ground::in_domain(name)?,
         };
         let client_ground = match &options.place {
             Place::SshPair { client, .. } => Some(Ground::over_ssh(client)?),
-            Place::Emulated(_) | Place::This | Place::Ssh(_) => None,
+            Place::Emulated(_) | Place::This | Place::Ssh(_) | Place::Domain(_) => None,
         };
         let ground_facts = ground.machine().facts()?;
         let is_root = |ground: &Ground| Ok::<_, MachineError>(ground.machine().facts()?.root);

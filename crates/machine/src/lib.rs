@@ -36,7 +36,7 @@ pub use disks::{DiskMark, ROOT_SERIAL};
 pub use error::{FailedProgram, MachineError};
 pub use facts::LAB_HYPERVISOR;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
-pub use libvirt::here as libvirt_here;
+pub use libvirt::{here as libvirt_here, serve_inside as serve_agent_in_domain};
 pub use loss::Loss;
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished, ReadySign};

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::loop_device;
-use super::process::Spawner;
 use super::nfs_server::{self, ServerTimes};
+use super::process::Spawner;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
 use crate::libvirt::DomainIdentity;
@@ -157,7 +157,8 @@ fn stat(pid: u32) -> Option<Stat> {
     Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
-fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
+/// Whether a process runs that was started then.
+pub fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.starttime == start_ticks && stat.state != 'Z')
 }
 

@@ -157,7 +157,8 @@ fn prepare(root: &Path, spawner: &Spawner) -> Result<(), Refusal> {
         let made = process::run(spawner, &Command::new(argv), |_| {})?;
         if !made.succeeded() {
             let said = String::from_utf8_lossy(&made.stderr).trim().to_owned();
-            let message = format!("the user {DRIVERS_USER}, whom libvirt's driver wants, could not be made: {said}");
+            let message =
+                format!("the user {DRIVERS_USER}, whom libvirt's driver wants, could not be made: {said}");
             return Err(Refusal::new(Cause::Other, message));
         }
     }
@@ -175,14 +176,17 @@ mod tests {
         let embedded = Uri::Embedded { root: "/run/nestor/1/libvirt".into() };
         assert_eq!(embedded.to_string(), "qemu:///embed?root=/run/nestor/1/libvirt");
         assert_eq!(Uri::parse("qemu:///session"), Some(Uri::Session));
-        for other in ["xen:///system", "qemu+ssh://host/system", "qemu:///embed?root=/", "", "test:///default"] {
+        for other in
+            ["xen:///system", "qemu+ssh://host/system", "qemu:///embed?root=/", "", "test:///default"]
+        {
             assert_eq!(Uri::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_daemon_that_is_not_there_is_named_with_what_to_do() {
-        let refused = check_sockets(&["/nonexistent/virtqemud-sock", "/nonexistent/libvirt-sock"]).unwrap_err();
+        let refused =
+            check_sockets(&["/nonexistent/virtqemud-sock", "/nonexistent/libvirt-sock"]).unwrap_err();
         assert_eq!(refused.cause, Cause::NotThere);
         assert!(refused.message.contains("/nonexistent/virtqemud-sock"), "{}", refused.message);
         assert!(refused.message.contains("apt-get install libvirt-daemon-system"), "{}", refused.message);

@@ -104,7 +104,9 @@ fn devices(spec: &MachineSpec, root: &str, files: &MachineFiles) -> Element {
                 .with("index", "0")
                 .with("ports", own_machine::AGENT_BUS_PORTS.to_string()),
             Element::new("channel").with("type", "unix").holding([
-                Element::new("source").with("mode", "bind").with("path", files.agent_socket().display().to_string()),
+                Element::new("source")
+                    .with("mode", "bind")
+                    .with("path", files.agent_socket().display().to_string()),
                 Element::new("target").with("type", "virtio").with("name", own_machine::AGENT_PORT),
             ]),
             Element::new("serial").with("type", "file").holding([
@@ -112,7 +114,9 @@ fn devices(spec: &MachineSpec, root: &str, files: &MachineFiles) -> Element {
                 Element::new("target").with("type", "isa-serial").with("port", "0"),
             ]),
             none("memballoon", None),
-            Element::new("rng").with("model", "virtio").holding([Element::new("backend").with("model", "builtin")]),
+            Element::new("rng")
+                .with("model", "virtio")
+                .holding([Element::new("backend").with("model", "builtin")]),
         ])
 }
 
@@ -142,4 +146,74 @@ fn to_qemu(files: &MachineFiles) -> Element {
     let arguments =
         own_machine::tracing(files).into_iter().map(|word| Element::new("qemu:arg").with("value", word));
     Element::new("qemu:commandline").holding(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_stack::{HypervisorKind, MachineIndex};
+
+    use super::*;
+    use crate::place::MachinePlace;
+    use crate::spec::{HardwareTrial, MachineTime};
+
+    fn spec(root: &str) -> MachineSpec {
+        MachineSpec {
+            place: MachinePlace::Root(MachineIndex::OUTERMOST),
+            memory_bytes: 256 << 20,
+            cpus: 2,
+            hypervisor: HypervisorKind::Libvirt,
+            accelerator: None,
+            under_xen: None,
+            xen_guest: None,
+            kernel: "/boot/vmlinuz".into(),
+            modules_cpio: "/boot/modules.cpio".into(),
+            root: RootDisk::Opened { path: root.into() },
+            time: MachineTime::Real,
+            kept_state: None,
+            shared_memory: false,
+            disk_thread: true,
+            disks_at_start: Vec::new(),
+            hardware_trial: HardwareTrial::Probe,
+            probe_timeout_ms: 1,
+            boot_timeout_ms: 1,
+        }
+    }
+
+    fn described(accelerator: Accelerator, uri: &Uri) -> String {
+        let files = MachineFiles { directory: "/run/it's".into() };
+        let domain = Domain { name: "nestor-guest", uuid: "u", accelerator, files: &files, uri };
+        of(&spec("/dev/vda"), &domain, || GuestPaging::Shadow).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_machine_of_kvm_has_the_processor_of_its_host_and_no_device_that_is_not_needed() {
+        let text = described(Accelerator::Kvm, &Uri::Session);
+        for part in [
+            "<domain type='kvm' ",
+            "<memory unit='MiB'>256</memory><vcpu>2</vcpu><iothreads>1</iothreads>",
+            "<cpu mode='host-passthrough'/>",
+            "<controller type='usb' model='none'/>",
+            "<controller type='virtio-serial' index='0' ports='2'/>",
+            "<source mode='bind' path='/run/it&#39;s/agent.sock'/>",
+            "<target dev='vdz' bus='virtio'/><readonly/><serial>nestor-root</serial>",
+            "<qemu:arg value='unix:/run/it&#39;s/trace.sock,server=on,wait=off'/>",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("seclabel"), "the user's own libvirt runs it as the user: {text}");
+    }
+
+    #[test]
+    fn an_emulated_one_has_what_qemu_emulates_but_for_what_is_slow() {
+        let text = described(Accelerator::Tcg, &Uri::Session);
+        assert!(text.contains("<domain type='qemu' "), "{text}");
+        assert!(text.contains("<cpu mode='maximum'><feature policy='disable' name='erms'/></cpu>"), "{text}");
+        assert!(text.contains("kvm_amd.npt=0"), "{text}");
+    }
+
+    #[test]
+    fn the_machines_libvirt_is_told_to_give_no_file_another_owner() {
+        let text = described(Accelerator::Kvm, &Uri::System);
+        assert!(text.contains("<seclabel type='static' model='dac' relabel='no'><label>+"), "{text}");
+    }
 }

@@ -160,15 +160,29 @@ mod tests {
     fn a_device_is_a_block_disk() {
         let disk = disk("kvm:by=libvirt/hdd", "/dev/vdb");
         assert_eq!(disk.controller(), None);
-        insta::assert_snapshot!(disk.element(), @"");
+        assert_eq!(
+            disk.element().to_string(),
+            "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none' io='threads' discard='ignore' \
+             error_policy='report' rerror_policy='report'/><source dev='/dev/vdb'/><target dev='vda' bus='virtio'/>\
+             <serial>nestor-disk</serial></disk>"
+        );
     }
 
     #[test]
     fn an_image_has_its_format_and_what_is_said_of_it() {
         let stack = "kvm:by=libvirt:disk=virtio-scsi:iothread:cache=writeback:discard=unmap/qcow2:l2-cache=8M/xfs/hdd";
         let disk = disk(stack, "/mnt/a&'b.qcow2");
-        insta::assert_snapshot!(disk.controller().unwrap(), @"");
-        insta::assert_snapshot!(disk.element(), @"");
+        assert_eq!(
+            disk.controller().unwrap().to_string(),
+            "<controller type='scsi' index='0' model='virtio-scsi'><driver iothread='1'/></controller>"
+        );
+        assert_eq!(
+            disk.element().to_string(),
+            "<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='writeback' io='threads' discard='unmap' \
+             error_policy='report' rerror_policy='report'><metadata_cache><max_size unit='bytes'>8388608</max_size>\
+             </metadata_cache></driver><source file='/mnt/a&amp;&#39;b.qcow2'/><target dev='sda' bus='scsi'/>\
+             <serial>nestor-disk</serial></disk>"
+        );
     }
 
     #[test]

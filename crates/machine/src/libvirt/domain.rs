@@ -139,7 +139,8 @@ fn prepare(
 
 fn write(path: &Path, element: &Element) -> Result<(), Refusal> {
     if let Some(value) = element.unwritable() {
-        let message = format!("libvirt cannot be told of {value:?}: it has a character that XML cannot carry");
+        let message =
+            format!("libvirt cannot be told of {value:?}: it has a character that XML cannot carry");
         return Err(Refusal::new(Cause::NotSupported, message));
     }
     nestor_ownership::replace(path, 0o600, element.to_string().as_bytes())
@@ -165,8 +166,9 @@ fn make(
     })?;
     let socket = files.agent_socket();
     let opened = UnixStream::connect(&socket).and_then(|stream| Ok((stream.try_clone()?, stream)));
-    let (reader, writer) = opened
-        .map_err(|e| Refusal::of_io(&format!("the agent's socket {} could not be opened", socket.display()), &e))?;
+    let (reader, writer) = opened.map_err(|e| {
+        Refusal::of_io(&format!("the agent's socket {} could not be opened", socket.display()), &e)
+    })?;
     Ok((process, Connection::new(reader, writer)))
 }
 

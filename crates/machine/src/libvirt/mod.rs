@@ -5,6 +5,7 @@ mod description;
 mod disk;
 mod domain;
 mod identity;
+mod inside;
 mod virsh;
 mod xml;
 
@@ -23,6 +24,7 @@ use connection::Uri;
 pub use disk::DomainDisk;
 use domain::Domain;
 pub use identity::DomainIdentity;
+pub use inside::serve as serve_inside;
 
 /// Which libvirt would run machines on this machine, as far as it is known without starting one: its version and what is connected to.
 ///

@@ -44,7 +44,8 @@ pub fn version(spawner: &Spawner) -> Option<String> {
 fn command(uri: &Uri, words: &[&str]) -> Command {
     let uri = uri.to_string();
     // Without a terminal it asks nothing.
-    Command::new([VIRSH, "--quiet", "--connect", &uri].into_iter().chain(words.iter().copied())).timeout_s(LIMIT_S)
+    Command::new([VIRSH, "--quiet", "--connect", &uri].into_iter().chain(words.iter().copied()))
+        .timeout_s(LIMIT_S)
 }
 
 fn understood(words: &[&str], finished: &Finished) -> Result<String, Refusal> {
@@ -54,7 +55,8 @@ fn understood(words: &[&str], finished: &Finished) -> Result<String, Refusal> {
     }
     let call = format!("`virsh {}`", words.join(" "));
     if finished.timed_out {
-        let message = format!("{call} did not end within {LIMIT_S} s: libvirt hangs, or the machine is overloaded");
+        let message =
+            format!("{call} did not end within {LIMIT_S} s: libvirt hangs, or the machine is overloaded");
         return Err(Refusal::new(Cause::TimedOut, message));
     }
     let ended = finished.end(LIMIT_S);
@@ -77,8 +79,12 @@ mod tests {
         let hangs = Finished { signal: Some(9), timed_out: true, ..Finished::default() };
         let refused = understood(&["list"], &hangs).unwrap_err();
         assert_eq!(refused.cause, Cause::TimedOut);
-        assert_eq!(refused.message, "`virsh list` did not end within 120 s: libvirt hangs, or the machine is overloaded");
-        let fails = Finished { exit_code: Some(1), stderr: b"error: no domain\n".to_vec(), ..Finished::default() };
+        assert_eq!(
+            refused.message,
+            "`virsh list` did not end within 120 s: libvirt hangs, or the machine is overloaded"
+        );
+        let fails =
+            Finished { exit_code: Some(1), stderr: b"error: no domain\n".to_vec(), ..Finished::default() };
         let refused = understood(&["list"], &fails).unwrap_err();
         assert!(refused.message.ends_with("error: no domain"), "{}", refused.message);
     }

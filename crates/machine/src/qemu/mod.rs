@@ -7,8 +7,8 @@ mod disk;
 mod doing;
 mod joining;
 mod kept_state;
-mod plugging;
 pub(crate) mod own_machine;
+mod plugging;
 mod progress;
 mod qmp;
 mod running;
@@ -28,7 +28,7 @@ use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
 pub use disk::DiskObjects;
-pub(crate) use own_machine::{MachineFiles, Overtime, GuestPaging, console_tail, guests_tick_offset};
+pub(crate) use own_machine::{GuestPaging, MachineFiles, Overtime, console_tail, guests_tick_offset};
 use running::QemuMachine;
 pub use trace::TraceSwitch;
 

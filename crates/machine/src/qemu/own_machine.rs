@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 pub use super::agent_port::NAME as AGENT_PORT;
-pub use super::arguments::{AGENT_BUS_PORTS, MachineFiles, kernel_command_line_of as kernel_command_line, tracing};
+pub use super::arguments::{
+    AGENT_BUS_PORTS, MachineFiles, kernel_command_line_of as kernel_command_line, tracing,
+};
 pub use super::progress::Overtime;
 use super::tick_offset;
 pub use super::version::GuestPaging;
@@ -23,7 +25,8 @@ const CONSOLE_LINES: usize = 12;
 /// KVM does not report it.
 pub fn guests_tick_offset(process: u32) -> Result<i64, Refusal> {
     tick_offset::in_guest_of(process).map_err(|e| {
-        let what = format!("the offset that KVM adds to the counter of process {process}'s guest is not known");
+        let what =
+            format!("the offset that KVM adds to the counter of process {process}'s guest is not known");
         Refusal::new(Cause::NotSupported, format!("{what}: {e}"))
     })
 }

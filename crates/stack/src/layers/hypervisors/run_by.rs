@@ -89,7 +89,10 @@ pub(crate) fn check_without_link(layer: &Layer) -> Result<(), Conflict> {
     }
     Err(Conflict {
         option: Some(BY.name),
-        message: format!("{} is joined to a network here, which Nestor does only for machines that it runs itself", layer.name()),
+        message: format!(
+            "{} is joined to a network here, which Nestor does only for machines that it runs itself",
+            layer.name()
+        ),
         help: format!("omit by=libvirt, or put nbd or nfs below {}", layer.name()),
     })
 }
