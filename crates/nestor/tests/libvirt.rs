@@ -82,3 +82,33 @@ fn stacks_that_libvirt_cannot_run_are_refused_in_words() {
         assert!(said.contains('^') && said.contains(word), "{stack}: {said}");
     }
 }
+
+#[test]
+fn a_domain_is_measured_only_on_a_disk_of_its_own_that_is_named() {
+    let sandbox = Sandbox::new();
+    let run = |stack: &str, more: &[&str]| {
+        refused(&sandbox, &[&["run", stack, "fio:rand-read:size=8M", "-n", "1"], more].concat())
+    };
+    let said = run("ext4/hdd", &["--domain", "mail"]);
+    assert!(
+        said.contains("a modelled disk needs the emulated host, but this is `--on domain:mail`"),
+        "{said}"
+    );
+    let said = run("nfs/link/ext4/dev:/dev/vdb", &["--domain", "mail"]);
+    assert!(said.contains("a link joins two machines"), "{said}");
+    let said = run("ext4/dev:/dev/vdb", &["--domain", "mail", "--on", "this"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+    let said = run("ext4/dev:/dev/vdb", &["--domain=--all"]);
+    assert!(said.contains("does not begin with a hyphen"), "{said}");
+}
+
+#[test]
+fn a_libvirt_that_runs_no_machines_here_is_refused() {
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let run = ["run", "ext4/dev:/dev/vdb", "fio:rand-read:size=8M", "--domain", "mail", "--store", &store];
+    let output =
+        sandbox.nestor(run).env("LIBVIRT_DEFAULT_URI", "esx://host").assert().failure().get_output().clone();
+    let said = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert!(said.contains("it takes qemu:///system and qemu:///session"), "{said}");
+}

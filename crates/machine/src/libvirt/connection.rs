@@ -136,13 +136,17 @@ fn check_sockets(sockets: &[&str]) -> Result<(), Refusal> {
     }
     let Some((socket, error)) = why else { return Ok(()) };
     let what = format!("the daemon of {} cannot be reached at {socket}", Uri::System);
-    let help = match error.kind() {
-        io::ErrorKind::PermissionDenied => "`adduser $USER libvirt` and a new login permit it",
-        _ => "`systemctl start libvirtd` starts it; `apt-get install libvirt-daemon-system` installs it",
+    let (cause, help) = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            (Cause::NotPermitted, "`adduser $USER libvirt` and a new login permit it")
+        }
+        _ => (
+            Cause::NotThere,
+            "`systemctl start libvirtd` starts it; `apt-get install libvirt-daemon-system` installs it",
+        ),
     };
     let session = Uri::Session;
-    let Refusal { cause, message } = Refusal::of_io(&what, &error);
-    Err(Refusal::new(cause, format!("{message}; {help}, and {URI_VARIABLE}={session} does without it")))
+    Err(Refusal::new(cause, format!("{what}: {error}; {help}, and {URI_VARIABLE}={session} does without it")))
 }
 
 /// Makes the directory of a driver without a daemon, and what the driver wants to find.

@@ -36,6 +36,10 @@ const FAULTS: [(i64, &str); 3] = [
     (5, "the program did not arrive whole in it"),
 ];
 
+/// The states of a domain that `virsh domstate` names so (`virshDomainStateToString` in tools/virsh-domain-monitor.c).
+const RUNNING: &str = "running";
+const PAUSED: &str = "paused";
+
 /// A domain that runs, and its port for the agent, which is unplugged when this is dropped.
 struct Domain<'a> {
     name: &'a str,
@@ -103,9 +107,10 @@ impl Domain<'_> {
             let Refusal { cause, message } = e.within(&format!("there is no domain {name} at {uri}"));
             Refusal::new(cause, format!("{message}; {help}"))
         })?;
-        if state != "running" {
+        if state != RUNNING {
+            let command = if state == PAUSED { "resume" } else { "start" };
             let message = format!(
-                "the domain {name} does not run ({state}), and Nestor does not start what is yours: `virsh --connect {uri} start {name}`"
+                "the domain {name} does not run ({state}), and Nestor does not start what is yours: `virsh --connect {uri} {command} {name}`"
             );
             return Err(Refusal::new(Cause::NotThere, message));
         }
@@ -249,12 +254,13 @@ fn socket_of_port(description: &str) -> Option<String> {
     Some(path.replace("&lt;", "<").replace("&gt;", ">").replace("&apos;", "'").replace("&amp;", "&"))
 }
 
-/// Takes the program from the port, looks whether it is whole, runs it on the port, and removes it. The kernel knows the port before any program
+/// Takes the program from the port, looks whether it is whole, runs it on the port, and removes it; the agent's work directory is in `/var/tmp`, and
+/// nothing is removed of it that is not empty. The kernel knows the port before any program
 /// has made a link to it.
 fn script(program: &[u8]) -> String {
     let (bytes, sha256) = (program.len(), hex::encode(Sha256::digest(program)));
     format!(
-        r#"umask 077; p=; for i in 1 2 3 4 5 6 7 8 9 10; do p=$(grep -lx {PORT} /sys/class/virtio-ports/*/name 2>/dev/null | head -n 1); test -n "$p" && break; sleep 1; done; test -n "$p" || exit 3; p=${{p%/name}}; exec 3<>"/dev/${{p##*/}}"; t=$(mktemp -d /var/tmp/nestor.XXXXXXXXXX) || exit 4; trap 'rm -rf "$t"' EXIT; head -c {bytes} <&3 >"$t/nestor"; test "$(sha256sum <"$t/nestor")" = "{sha256}  -" || exit 5; chmod 700 "$t/nestor"; "$t/nestor" {AGENT_COMMAND} <&3 >&3"#
+        r#"umask 077; unset HOME XDG_CACHE_HOME NESTOR_WORK; p=; for i in 1 2 3 4 5 6 7 8 9 10; do p=$(grep -lx {PORT} /sys/class/virtio-ports/*/name 2>/dev/null | head -n 1); test -n "$p" && break; sleep 1; done; test -n "$p" || exit 3; p=${{p%/name}}; exec 3<>"/dev/${{p##*/}}"; t=$(mktemp -d /var/tmp/nestor.XXXXXXXXXX) || exit 4; trap 'rm -f "$t/nestor"; rmdir "$t" "/var/tmp/nestor-$(id -u)" 2>/dev/null' EXIT; head -c {bytes} <&3 >"$t/nestor"; test "$(sha256sum <"$t/nestor")" = "{sha256}  -" || exit 5; chmod 700 "$t/nestor"; "$t/nestor" {AGENT_COMMAND} <&3 >&3"#
     )
 }
 
