@@ -8,7 +8,9 @@ use nestor_machine::{
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{Accelerator, Depth, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
+use nestor_stack::{
+    Accelerator, Depth, HypervisorKind, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack,
+};
 
 use crate::built::{BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
@@ -67,7 +69,7 @@ impl Lab {
         let relation = Relation::across(layer.crossing(), parent).ok_or_else(starts_none)?;
         let below = match below.thing {
             Thing::Remote { thing, remote } => Below::Network(thing, remote),
-            other => Below::Disk(Box::new(attachment(stack, layer, spec, &other)?), other),
+            other => Below::Disk(Box::new(attachment(stack, layer, options.kind, &other)?), other),
         };
         let on = stack.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.disk.attach() == Attach::AtStart;
@@ -89,7 +91,7 @@ impl Lab {
             layer: index,
             machine: parent,
             guest: place,
-            hypervisor: spec.kind,
+            hypervisor: options.kind,
             model: options.disk.model(),
             image,
         });
@@ -182,7 +184,7 @@ impl Lab {
             place: MachinePlace::Guest(index),
             memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
-            hypervisor: spec.kind,
+            hypervisor: options.kind,
             accelerator,
             under_xen: None,
             xen_guest: options.disk.xen_guest(),
@@ -296,7 +298,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
 fn attachment(
     stack: &Stack,
     layer: &Layer,
-    spec: &HypervisorSpec,
+    kind: HypervisorKind,
     below: &Thing,
 ) -> Result<DiskAttachment, BuildError> {
     let source = match below {
@@ -309,7 +311,7 @@ fn attachment(
             return Err(BuildError::refused(layer, "the layer below it is on a network, and no disk"));
         }
     };
-    hypervisor(spec.kind)
+    hypervisor(kind)
         .disk(layer, DISK, source)
         .ok_or_else(|| BuildError::refused(layer, "the layer below it is not a disk"))
 }

@@ -325,8 +325,9 @@ impl Lab {
             if let Some((layer, options)) = layer.and_then(|layer| Some((layer, layer.hypervisor()?))) {
                 let at_start = options.disk.attach() == Attach::AtStart;
                 digest.update(format!(
-                    "{} {} {at_start} {:?};",
+                    "{} {:?} {} {at_start} {:?};",
                     layer.name(),
+                    options.kind,
                     options.cpus,
                     options.disk.xen_guest()
                 ));

@@ -122,10 +122,11 @@ impl Lab {
         let ground = match &options.place {
             Place::Emulated(_) | Place::This => Ground::here()?,
             Place::Ssh(host) | Place::SshPair { server: host, .. } => Ground::over_ssh(host)?,
+            Place::Domain(name) => Ground::in_domain(name)?,
         };
         let client_ground = match &options.place {
             Place::SshPair { client, .. } => Some(Ground::over_ssh(client)?),
-            Place::Emulated(_) | Place::This | Place::Ssh(_) => None,
+            Place::Emulated(_) | Place::This | Place::Ssh(_) | Place::Domain(_) => None,
         };
         let ground_facts = ground.machine().facts()?;
         let is_root = |ground: &Ground| Ok::<_, MachineError>(ground.machine().facts()?.root);
@@ -266,9 +267,11 @@ impl Lab {
         let stated = memory::stated_host_memory(stack);
         let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
         let needs_exactly = stated.is_some() || under_xen;
+        let image = self.files_for(stack)?.kernel;
         let fits = |spec: &MachineSpec| {
             let bytes = memory::of_host(spec);
             spec.under_xen.is_some() == under_xen
+                && spec.kernel == image
                 && if needs_exactly { bytes == needed } else { bytes >= needed }
         };
         if self.emulated_host().is_some_and(|(_, booted)| !fits(&booted.spec)) {

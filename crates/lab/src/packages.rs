@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
+use nestor_stack::layers::hypervisors::RunBy;
 use nestor_stack::registry;
 use nestor_workload::engines::ENGINES;
 
@@ -15,7 +16,8 @@ const OTHERS: [&str; 5] = ["linux-image-amd64", "blktrace", "util-linux", "libai
 fn packages() -> BTreeSet<&'static str> {
     let layers = registry().iter().filter(|layer| layer.not_buildable.is_none());
     let workloads = ENGINES.iter().filter_map(|engine| engine.about().package);
-    layers.flat_map(|layer| layer.packages).copied().chain(workloads).chain(OTHERS).collect()
+    let runners = RunBy::ALL.into_iter().flat_map(|by| by.packages());
+    layers.flat_map(|layer| layer.packages).chain(runners).copied().chain(workloads).chain(OTHERS).collect()
 }
 
 /// Of a machine that booted the lab image, from the image's own list.
@@ -67,6 +69,14 @@ mod tests {
             {
                 assert!(recipe.required_modules.iter().any(|required| required == module), "{module}");
             }
+        }
+    }
+
+    #[test]
+    fn a_pack_has_what_runs_machines_in_place_of_nestor() {
+        for by in RunBy::ALL {
+            let recipe = Recipe::of(by.lab_pack());
+            assert!(by.packages().iter().all(|package| recipe.install_list().contains(package)), "{by:?}");
         }
     }
 

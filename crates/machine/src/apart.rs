@@ -18,7 +18,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{RunningMachine, not_supported};
+use crate::hypervisor::{OnStart, RunningMachine, Started, not_supported};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
@@ -40,7 +40,7 @@ impl ApartMachine {
     pub(crate) fn start(
         spawner: &Spawner,
         directory: &Path,
-        on_start: &mut dyn FnMut(u32),
+        on_start: &mut OnStart<'_>,
     ) -> Result<Self, Refusal> {
         let mut command = Command::new(OWN_BINARY);
         command.arg(AGENT_COMMAND).env(WORK_VARIABLE, directory).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -52,7 +52,8 @@ impl ApartMachine {
         let mut agent = spawner.spawn(command).map_err(|e| {
             Refusal::of_io("an agent with a network namespace and a mount namespace could not be started", &e)
         })?;
-        on_start(agent.id());
+        // Without a ledger the agent still dies with this one.
+        let _ = on_start(Started::Process(agent.id()));
         let (Some(stdin), Some(stdout)) = (agent.stdin.take(), agent.stdout.take()) else {
             let message = "an agent in namespaces of its own has no standard input or output";
             return Err(Refusal::new(Cause::NotStarted, message));

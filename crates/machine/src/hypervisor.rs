@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::disks::DiskMark;
+use crate::libvirt::{DomainDisk, DomainIdentity, Libvirt};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::place::MachinePlace;
@@ -27,6 +28,7 @@ pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
     match kind {
         HypervisorKind::Qemu => &Qemu,
         HypervisorKind::Xen => &Xen,
+        HypervisorKind::Libvirt => &Libvirt,
     }
 }
 
@@ -43,17 +45,32 @@ pub enum OwnDisk {
     Qemu(DiskObjects),
     /// Xen's.
     Xen(XenDisk),
+    /// libvirt's.
+    Libvirt(Box<DomainDisk>),
 }
 
 impl OwnDisk {
     /// By what a machine finds it that has this serial number, or name.
     pub(crate) fn mark(&self, serial: &str) -> DiskMark {
         match self {
-            Self::Qemu(_) => DiskMark::Serial(serial.to_owned()),
+            Self::Qemu(_) | Self::Libvirt(_) => DiskMark::Serial(serial.to_owned()),
             Self::Xen(_) => DiskMark::Name(xen::DATA_DISK.to_owned()),
         }
     }
 }
+
+/// What a boot has started or is about to, for those who end it.
+pub enum Started {
+    /// A process of ours, the leader of its group, that runs the machine and dies with the agent.
+    Process(u32),
+    /// A process of ours that ends by itself.
+    Tool(u32),
+    /// A domain that another program runs: it is about to be made, and outlives the agent.
+    Domain(DomainIdentity),
+}
+
+/// Hears what a boot starts. What cannot be noted must not be made.
+pub type OnStart<'a> = dyn FnMut(Started) -> Result<(), Refusal> + 'a;
 
 /// What executes the instructions of a hypervisor's machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +116,7 @@ pub trait Hypervisor: Sync {
     /// The device of the agent's stream, asked inside a machine; `None` if this is none of its machines, or the device is not there yet.
     fn agent_port(&self) -> Option<PathBuf>;
 
-    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears the process that runs it.
+    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears what runs it.
     ///
     /// # Errors
     /// Why it did not come up, with the end of its console.
@@ -109,7 +126,7 @@ pub trait Hypervisor: Sync {
         accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        on_start: &mut dyn FnMut(u32),
+        on_start: &mut OnStart<'_>,
     ) -> Result<Arc<dyn RunningMachine>, Refusal>;
 
     /// The disk of a machine for its hypervisor's layer: it has a name and is made of what is below the layer. `None` if the layer

@@ -132,6 +132,16 @@ pub enum NotUndone {
         /// What the system said.
         error: SystemError,
     },
+    /// A machine that libvirt runs.
+    #[error("the domain {name} still runs: {said}; run `virsh --connect {uri} destroy {name}`")]
+    Domain {
+        /// Its name.
+        name: String,
+        /// The libvirt that runs it.
+        uri: String,
+        /// What libvirt's tool said.
+        said: String,
+    },
     /// The kernel's NFS server, which by now has other exports.
     #[error(
         "the NFS server was left running because it has {others} exports besides that of the run ({export}), which was withdrawn; \
@@ -160,6 +170,7 @@ impl NotUndone {
             Self::Process { what, pid } => Self::Process { what: clipped(what), pid },
             Self::Signatures { path, ended, said } => Self::Signatures { path, ended, said: clipped(said) },
             Self::NfsServer { export, said } => Self::NfsServer { export, said: clipped(said) },
+            Self::Domain { name, uri, said } => Self::Domain { name, uri, said: clipped(said) },
             other => other,
         }
     }

@@ -37,6 +37,12 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// The hidden command of the program that serves as agent on standard input and output.
 pub const AGENT_COMMAND: &str = "agent";
 
+/// The hidden command of the program that starts an agent in a domain of libvirt's and passes on what it says and hears.
+pub const DOMAIN_AGENT_COMMAND: &str = "domain-agent";
+
+/// How long that one may take to say hello: the program is copied into the domain before.
+const DOMAIN_HELLO_LIMIT: Duration = Duration::from_secs(120);
+
 impl Ground {
     /// An agent on this machine: a child process in a session of its own, so that an interrupt from the terminal
     /// reaches only its controller, and the agent outlives that long enough to clean up.
@@ -46,7 +52,7 @@ impl Ground {
     pub fn here() -> Result<Self, MachineError> {
         let mut command = Command::new(OWN_BINARY);
         command.arg(AGENT_COMMAND);
-        Self::start(command, "this machine")
+        Self::start(command, "this machine", HELLO_LIMIT)
     }
 
     /// An agent on another machine, reached by ssh. The program is copied there once per version, and looked
@@ -61,10 +67,20 @@ impl Ground {
         let running = ssh::install(host, AGENT_COMMAND)?;
         let mut command = ssh::ssh(host);
         command.arg(running);
-        Self::start(command, host)
+        Self::start(command, host, HELLO_LIMIT)
     }
 
-    fn start(mut command: Command, label: &str) -> Result<Self, MachineError> {
+    /// An agent in a virtual machine of this machine that libvirt runs: what is to it as ssh is to another machine is a child process.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn in_domain(name: &str) -> Result<Self, MachineError> {
+        let mut command = Command::new(OWN_BINARY);
+        command.args([DOMAIN_AGENT_COMMAND, name]);
+        Self::start(command, &format!("the domain {name}"), DOMAIN_HELLO_LIMIT)
+    }
+
+    fn start(mut command: Command, label: &str, limit: Duration) -> Result<Self, MachineError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: setsid is async-signal-safe; nothing else happens between fork and exec.
         unsafe {
@@ -82,7 +98,7 @@ impl Ground {
         let connection = Arc::new(Connection::new(stdout, stdin));
         let machine = Machine::ground(Arc::clone(&connection), label);
         let ground = Self { machine, connection, process, said_all };
-        ground.connection.wait_hello(HELLO_LIMIT).map_err(|e| {
+        ground.connection.wait_hello(limit).map_err(|e| {
             let reason = e.of_new_agent();
             MachineError::Ground(format!("the agent on {label} does not work: {reason}"))
         })?;

@@ -29,7 +29,7 @@ impl SettledPlace {
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
     /// Where to build the stack, and whose earlier results count: emulated, this, ssh:HOST; a stack with a link also
-    /// ssh:CLIENT,ssh:SERVER. If KVM is not usable and Nestor can attach to QEMU, an emulated host runs in virtual time, in which
+    /// ssh:CLIENT,ssh:SERVER; domain:NAME is a virtual machine of yours that libvirt runs here. If KVM is not usable and Nestor can attach to QEMU, an emulated host runs in virtual time, in which
     /// results repeat to the last bit (emulated:time=virtual); otherwise it runs in real time (emulated:time=real). In virtual time,
     /// emulated:cpu=4000mips models a faster processor
     #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
@@ -110,8 +110,28 @@ pub struct RunArguments {
     /// Measure everything once more and compare; in virtual time, the results must be the same to the last bit
     #[arg(long)]
     pub verify: bool,
+    /// Build the stack inside this virtual machine of yours, which libvirt runs here, on the disk of it that the stack names
+    /// (ext4/dev:/dev/vdb); the same as --on domain:NAME
+    #[arg(long, value_name = "NAME", value_parser = domain, conflicts_with = "on")]
+    pub domain: Option<Place>,
     #[command(flatten)]
     pub lab: LabArguments,
+}
+
+impl RunArguments {
+    /// Where and how its cells run.
+    pub fn lab(&self) -> LabArguments {
+        match &self.domain {
+            Some(domain) => LabArguments { on: PlaceWish::Exactly(domain.clone()), ..self.lab.clone() },
+            None => self.lab.clone(),
+        }
+    }
+}
+
+fn domain(name: &str) -> Result<Place, String> {
+    format!("domain:{name}")
+        .parse()
+        .map_err(|_| "a domain has a name, which does not begin with a hyphen".to_owned())
 }
 
 fn seed(text: &str) -> Result<u64, String> {

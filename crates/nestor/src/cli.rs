@@ -109,6 +109,12 @@ pub enum Command {
     /// Obey requests on standard input and output
     #[command(hide = true)]
     Agent,
+    /// Start an agent in a domain of libvirt's, and pass on what it hears and says
+    #[command(hide = true)]
+    DomainAgent {
+        /// Name of the domain
+        domain: String,
+    },
     /// Run the cells of one task of an array job; Slurm starts it on a node, and SLURM_ARRAY_TASK_ID says which task it is
     #[command(hide = true)]
     SlurmTask {

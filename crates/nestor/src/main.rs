@@ -89,6 +89,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Completions { shell } => commands::shell::completions(shell, Cli::command()),
         Command::Man => commands::shell::manual(Cli::command())?,
         Command::Agent => commands::agent::run()?,
+        Command::DomainAgent { domain } => commands::domain_agent::run(&domain)?,
         Command::SlurmTask { job } => return commands::slurm_task::run(&job),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
@@ -61,7 +62,8 @@ pub fn run_until_interrupted(
     let SettledPlace { place, remark } = arguments.place()?.clone();
     check_settled(study, &place)?;
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
-    let packs = lab_image::packs_of(&stacks)?;
+    // Elsewhere machines are as they are.
+    let packs = if place.is_emulated() { lab_image::packs_of(&stacks)? } else { BTreeMap::new() };
     let progress = Progress::new(study.stacks.len() as u64);
     let open = || {
         Lab::open(LabOptions {
@@ -186,6 +188,6 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
     match place {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),
-        Place::Ssh(_) | Place::SshPair { .. } => false,
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{enumerated, replaced};
 use crate::joints;
-use crate::layers::hypervisors::check_without_disk;
+use crate::layers::hypervisors::{check_without_disk, check_without_link};
 use crate::layers::network::check_served;
 use crate::memory::{check_available, check_room_for_guests};
 use crate::offer::offered;
@@ -36,7 +36,7 @@ pub(crate) fn refused(text: &str, layer: &Layer, conflict: Conflict) -> StackErr
 fn check_disk(layers: &[Layer]) -> Result<(), Conflict> {
     match layers[0].definition() {
         LayerDefinition::Hypervisor(_) if offered(layers) != Some(Offer::Block) => {
-            check_without_disk(&layers[0])
+            check_without_disk(&layers[0]).and_then(|()| check_without_link(&layers[0]))
         }
         LayerDefinition::NetworkDisk => {
             check_served(&layers[0], layers[1..].iter().find(|layer| layer.crossing() == Crossing::None))

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LayerSpec, Stack};
+use crate::layers::hypervisors::RunBy;
+use crate::{Layer, LayerSpec, Stack};
 
 /// An addition to the lab image, so that the image of most stacks stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -10,16 +11,19 @@ use crate::{LayerSpec, Stack};
 pub enum LabPack {
     /// The Xen hypervisor and its tools.
     Xen,
+    /// libvirt and its tool `virsh`.
+    Libvirt,
 }
 
 impl LabPack {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Xen];
+    pub const ALL: [Self; 2] = [Self::Xen, Self::Libvirt];
 
     /// As people name it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xen => "xen",
+            Self::Libvirt => "libvirt",
         }
     }
 }
@@ -31,9 +35,16 @@ impl LayerSpec {
     }
 }
 
+impl Layer {
+    /// What a machine that builds it with its options needs besides what every lab image has.
+    pub fn lab_pack(&self) -> Option<LabPack> {
+        self.spec.lab_pack().or_else(|| RunBy::of(self)?.lab_pack())
+    }
+}
+
 impl Stack {
     /// What its machines need besides what every lab image has.
     pub fn lab_pack(&self) -> Option<LabPack> {
-        self.layers().iter().find_map(|layer| layer.spec.lab_pack())
+        self.layers().iter().find_map(Layer::lab_pack)
     }
 }

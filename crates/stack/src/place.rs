@@ -15,6 +15,8 @@ pub enum Place {
     This,
     /// On another machine's own kernel, reached by ssh.
     Ssh(String),
+    /// In a virtual machine of this machine that libvirt runs, on its own kernel: by its name.
+    Domain(String),
     /// On the kernels of two other machines, reached by ssh, with the wire between them as the link of the stack.
     SshPair {
         /// The machine above the link.
@@ -29,7 +31,7 @@ impl Place {
     pub fn host_time(&self) -> Option<HostTime> {
         match self {
             Self::Emulated(time) => Some(*time),
-            Self::This | Self::Ssh(_) | Self::SshPair { .. } => None,
+            Self::This | Self::Ssh(_) | Self::Domain(_) | Self::SshPair { .. } => None,
         }
     }
 
@@ -42,7 +44,11 @@ impl Place {
     pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
         match self {
             Self::Emulated(HostTime::Virtual(speed)) => Some(*speed),
-            Self::Emulated(HostTime::Real) | Self::This | Self::Ssh(_) | Self::SshPair { .. } => None,
+            Self::Emulated(HostTime::Real)
+            | Self::This
+            | Self::Ssh(_)
+            | Self::Domain(_)
+            | Self::SshPair { .. } => None,
         }
     }
 
@@ -148,15 +154,21 @@ impl FromStr for Place {
         }
         match text {
             "this" => Ok(Self::This),
-            _ => over_ssh(text).ok_or_else(|| {
+            _ => in_domain(text).or_else(|| over_ssh(text)).ok_or_else(|| {
                 format!(
                     "`{text}` is not a place to run; the places are: emulated, emulated:time=virtual, \
-                     emulated:time=real, this, ssh:HOST, ssh:CLIENT,ssh:SERVER; \
+                     emulated:time=real, this, ssh:HOST, ssh:CLIENT,ssh:SERVER, domain:NAME; \
                      in virtual time with another processor: emulated:cpu=4000mips"
                 )
             }),
         }
     }
+}
+
+/// A domain of libvirt's. Its name is an argument of a program, and no option of it.
+fn in_domain(text: &str) -> Option<Place> {
+    let name = text.strip_prefix("domain:")?;
+    (!name.is_empty() && !name.starts_with('-')).then(|| Place::Domain(name.to_owned()))
 }
 
 /// One machine, or the client and the server of a link.
@@ -182,6 +194,7 @@ impl fmt::Display for Place {
             Self::Emulated(HostTime::Virtual(speed)) => write!(f, "emulated:time=virtual:cpu={speed}"),
             Self::This => f.write_str("this"),
             Self::Ssh(host) => write!(f, "ssh:{host}"),
+            Self::Domain(name) => write!(f, "domain:{name}"),
             Self::SshPair { client, server } => write!(f, "ssh:{client},ssh:{server}"),
         }
     }
@@ -232,6 +245,7 @@ mod tests {
             "ssh:storage-1",
             "ssh:me@lab.example",
             "ssh:client-1,ssh:root@storage-1",
+            "domain:mail server",
         ] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
@@ -245,6 +259,8 @@ mod tests {
             "ssh:client,ssh:server,ssh:third",
             "this,ssh:server",
             "there",
+            "domain:",
+            "domain:--all",
             "emulated:",
             "emulatedtime=real",
             "emulated:time=virtual,cpu=4000mips",

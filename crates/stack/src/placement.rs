@@ -60,7 +60,7 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
     match (first, place) {
         (_, Place::Emulated(HostTime::Real)) => None,
         (Some(link), Place::Emulated(HostTime::Virtual(_))) => in_virtual_time(link, second),
-        (Some((at, _)), Place::Ssh(_)) => Some(Misplaced::layer(
+        (Some((at, _)), Place::Ssh(_) | Place::Domain(_)) => Some(Misplaced::layer(
             at,
             format!("a link joins two machines, but `--on {place}` is one"),
             "name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace",

@@ -250,17 +250,19 @@ pub enum HypervisorKind {
     Qemu,
     /// Xen, told by its tool `xl` in the privileged domain.
     Xen,
+    /// libvirt, which runs QEMU.
+    Libvirt,
 }
 
 impl HypervisorKind {
     /// All that there are.
-    pub const ALL: [Self; 2] = [Self::Qemu, Self::Xen];
+    pub const ALL: [Self; 3] = [Self::Qemu, Self::Xen, Self::Libvirt];
 }
 
 /// How a virtual machine is run.
 #[derive(Debug)]
 pub struct HypervisorSpec {
-    /// The program.
+    /// The program that Nestor starts for it; a layer may leave that to another ([`RunBy`](crate::layers::hypervisors::RunBy)).
     pub kind: HypervisorKind,
     /// What executes the guest's instructions.
     pub accelerator: Accelerator,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::leftovers::{Found, LeftAlone, Leftover, leftovers};
 use super::origin::Origin;
+pub(crate) use super::resource::is_same_live_process;
 pub use super::resource::{Resource, process_start_ticks};
 pub use super::undoing::{By, DirectoryIdentity};
 use super::work_root::RunDirectory;

@@ -13,11 +13,14 @@ use super::requests::Obeyed;
 use super::{Agent, Booted};
 use crate::apart::ApartMachine;
 use crate::connection::NoAnswer;
-use crate::hypervisor::{Accelerators, RunningMachine, hypervisor};
+use crate::hypervisor::{Accelerators, OnStart, RunningMachine, Started, hypervisor};
 use crate::message::{Answer, Request};
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, HardwareTrial, InterfaceAttachment, MachineSpec};
+
+/// The ledger's number of a machine that ends with what is noted already.
+const NO_ENTRY: u64 = 0;
 
 /// How long two machines that have answered every request may take until both stand.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
@@ -71,23 +74,38 @@ impl Agent {
     fn started(
         &self,
         what: String,
-        start: impl FnOnce(&mut dyn FnMut(u32)) -> Result<Arc<dyn RunningMachine>, Refusal>,
+        start: impl FnOnce(&mut OnStart<'_>) -> Result<Arc<dyn RunningMachine>, Refusal>,
     ) -> Result<Booted, Refusal> {
-        let (mut entry, mut group) = (0, 0);
-        let started = start(&mut |pid| {
-            let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            // Without a ledger the machine still dies with the agent.
-            entry =
-                self.enter(Resource::Process { pid, start_ticks, what: what.clone() }).unwrap_or_default();
-            // Until it is up, take-down ends it as it ends programs.
-            group = pid;
+        let (mut entry, mut groups, mut made) = (NO_ENTRY, Vec::new(), None);
+        let started = start(&mut |started| {
+            let (pid, resource) = match started {
+                Started::Domain(domain) => {
+                    entry = self.enter(Resource::Domain(domain.clone()))?;
+                    made = Some(domain);
+                    return Ok(());
+                }
+                Started::Tool(pid) => (pid, None),
+                Started::Process(pid) => {
+                    let start_ticks = process_start_ticks(pid).unwrap_or_default();
+                    (pid, Some(Resource::Process { pid, start_ticks, what: what.clone() }))
+                }
+            };
+            // Until the machine is up, take-down ends it as it ends programs.
+            groups.push(pid);
             lock(&self.running).push(pid);
+            if let Some(resource) = resource {
+                entry = self.enter(resource)?;
+            }
+            Ok(())
         });
-        lock(&self.running).retain(|&g| g != group);
+        lock(&self.running).retain(|group| !groups.contains(group));
         match started {
             Ok(machine) => Ok(Booted { entry, machine }),
             Err(e) => {
-                lock(&self.ledger).strike(entry);
+                // What it left running, take-down ends.
+                if made.is_none_or(|domain| domain.process().is_none()) {
+                    lock(&self.ledger).strike(entry);
+                }
                 Err(e)
             }
         }
@@ -118,8 +136,15 @@ impl Agent {
             Refusal::new(Cause::MachineLost, format!("the machine `{place}` is not running"))
         })?;
         machine.stop();
-        lock(&self.ledger).strike(entry);
+        self.strike_ended(entry, &*machine);
         Ok(Answer::Done)
+    }
+
+    /// Strikes a machine that was stopped out of the ledger. One that another program runs may not have ended.
+    pub(super) fn strike_ended(&self, entry: u64, machine: &dyn RunningMachine) {
+        if entry != NO_ENTRY && machine.has_ended() {
+            lock(&self.ledger).strike(entry);
+        }
     }
 
     /// A machine that runs here.

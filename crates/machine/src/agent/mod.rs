@@ -215,7 +215,7 @@ impl Agent {
         let machines: Vec<_> = lock(&self.machines).drain().collect();
         for (_, Booted { entry, machine }) in machines {
             machine.stop();
-            lock(&self.ledger).strike(entry);
+            self.strike_ended(entry, &*machine);
         }
     }
 }

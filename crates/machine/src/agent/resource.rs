@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::loop_device;
 use super::nfs_server::{self, ServerTimes};
+use super::process::Spawner;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::libvirt::DomainIdentity;
 use crate::nfs_export::NfsExport;
 use crate::not_undone::NotUndone;
 use crate::refusal::ProgramEnd;
@@ -90,6 +92,8 @@ pub enum Resource {
         /// The file system that controls it was mounted for it.
         is_control_ours: bool,
     },
+    /// A machine that libvirt runs.
+    Domain(DomainIdentity),
 }
 
 impl Resource {
@@ -139,6 +143,7 @@ impl Resource {
             Self::NfsServer { export, former, is_control_ours } => {
                 nfs_server::end(export, former, *is_control_ours, by)
             }
+            Self::Domain(domain) => domain.end(&Spawner::new()),
         }
     }
 }
@@ -152,7 +157,8 @@ fn stat(pid: u32) -> Option<Stat> {
     Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
-fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
+/// Whether a process runs that was started then.
+pub fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.starttime == start_ticks && stat.state != 'Z')
 }
 

@@ -14,6 +14,7 @@ const RECIPE: &str = include_str!("../../../../lab/recipe.toml");
 const fn pack_text(pack: LabPack) -> &'static str {
     match pack {
         LabPack::Xen => include_str!("../../../../lab/packs/xen.toml"),
+        LabPack::Libvirt => include_str!("../../../../lab/packs/libvirt.toml"),
     }
 }
 

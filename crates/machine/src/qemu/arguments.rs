@@ -155,8 +155,8 @@ pub fn command_line(
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
                 argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
-            // Only Xen's domains have such disks.
-            DiskBackend::Own(OwnDisk::Xen(_)) => {}
+            // Only domains have such disks.
+            DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => {}
         }
     }
     argv
@@ -256,7 +256,7 @@ impl Processor {
 /// Every feature that QEMU emulates, but for ERMS: with it, Linux copies memory by `rep movsb`, which QEMU executes and
 /// counts byte by byte, so that a copy costs a nanosecond for each byte in virtual time (1 GB/s); without, by `rep movsq`,
 /// eight bytes an instruction, as fast as processors copy (Linux, `arch/x86/lib/copy_user_64.S`).
-const EMULATED_MODEL: &str = "max,erms=off";
+pub const EMULATED_MODEL: &str = "max,erms=off";
 
 /// The same without what QEMU 7.2 and Xen 4.17 do not get right together: with SMAP, the privileged domain dies at once; with AVX, domains
 /// are told that they have it, and their instructions fault (seen with `raid6_pq` in a domain of type pvh).
@@ -265,7 +265,7 @@ const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,smap=off,avx=off,avx2=off";
 /// The bus of the agent's port. It has as many ports as are needed: port 0 is a console's. QEMU's main loop asks for the
 /// notifications of every port, used or not, whenever anything happens: with the 31 of the default these are 64 descriptors, and
 /// a fifth of the instructions of a request to a disk was spent on them.
-const AGENT_BUS: &str = "virtio-serial-pci,max_ports=2";
+pub const AGENT_BUS_PORTS: u32 = 2;
 
 /// When virtual time begins.
 const VIRTUAL_START: &str = "2026-01-01";
@@ -326,7 +326,7 @@ fn agent_port(counted: bool, files: &MachineFiles) -> [String; 6] {
     let wait = if counted { "on" } else { "off" };
     [
         "-device".into(),
-        format!("{AGENT_BUS}{notifications}"),
+        format!("virtio-serial-pci,max_ports={AGENT_BUS_PORTS}{notifications}"),
         "-chardev".into(),
         format!("socket,id=agent,path={},server=on,wait={wait}", path(&files.agent_socket())),
         "-device".into(),
@@ -336,7 +336,7 @@ fn agent_port(counted: bool, files: &MachineFiles) -> [String; 6] {
 
 /// Lets programs other than the agent switch trace events on and off. Times are only in the log when QEMU puts them
 /// into its messages as well.
-fn tracing(files: &MachineFiles) -> [String; 8] {
+pub fn tracing(files: &MachineFiles) -> [String; 8] {
     [
         "-qmp".into(),
         format!("unix:{},server=on,wait=off", path(&files.trace_monitor())),
@@ -349,6 +349,15 @@ fn tracing(files: &MachineFiles) -> [String; 8] {
     ]
 }
 
+fn kernel_command_line(extra: &str) -> String {
+    format!("{GUEST_MARK} {KERNEL_COMMAND_LINE}{extra}")
+}
+
+/// The kernel command line of a machine in real time. `paging` is asked for only if its processors are emulated.
+pub fn kernel_command_line_of(accelerator: Accelerator, paging: impl FnOnce() -> GuestPaging) -> String {
+    kernel_command_line(&kernel_options(Processor::of(accelerator), paging))
+}
+
 fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
     [
         "-kernel".into(),
@@ -356,7 +365,7 @@ fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
         "-initrd".into(),
         path(initramfs),
         "-append".into(),
-        format!("{GUEST_MARK} {KERNEL_COMMAND_LINE}{extra}"),
+        kernel_command_line(extra),
     ]
 }
 

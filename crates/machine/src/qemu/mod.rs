@@ -7,6 +7,7 @@ mod disk;
 mod doing;
 mod joining;
 mod kept_state;
+pub(crate) mod own_machine;
 mod plugging;
 mod progress;
 mod qmp;
@@ -22,11 +23,12 @@ use std::sync::Arc;
 use nestor_stack::{Accelerator, Layer};
 
 use crate::agent::process::Spawner;
-use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, RunningMachine};
+use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, RunningMachine};
 use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
 pub use disk::DiskObjects;
+pub(crate) use own_machine::{GuestPaging, MachineFiles, Overtime, console_tail, guests_tick_offset};
 use running::QemuMachine;
 pub use trace::TraceSwitch;
 
@@ -67,7 +69,7 @@ impl Hypervisor for Qemu {
         accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        on_start: &mut dyn FnMut(u32),
+        on_start: &mut OnStart<'_>,
     ) -> Result<Arc<dyn RunningMachine>, Refusal> {
         let machine = QemuMachine::boot(spec, accelerator, directory, spawner, on_start)?;
         Ok(Arc::new(machine))

@@ -92,12 +92,12 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
                 remove_when_free(qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
             })
         }
-        DiskBackend::Own(OwnDisk::Xen(_)) => Err(of_another_hypervisor()),
+        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => Err(of_another_hypervisor()),
     }
 }
 
 fn of_another_hypervisor() -> Refusal {
-    Refusal::new(Cause::NotSupported, "QEMU has no disks of Xen")
+    Refusal::new(Cause::NotSupported, "a machine of QEMU has no disks of another hypervisor")
 }
 
 fn attach_interface_steps(
@@ -137,7 +137,7 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 undo.push(("device_del", json!({ "id": device["id"] })));
             }
         }
-        DiskBackend::Own(OwnDisk::Xen(_)) => return Err(of_another_hypervisor()),
+        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => return Err(of_another_hypervisor()),
     }
     Ok(())
 }

@@ -17,15 +17,15 @@ use super::arguments::{self, MachineFiles};
 use super::doing;
 use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
+use super::own_machine::{console_tail, guests_tick_offset, tail};
 use super::plugging;
 use super::progress::{Overtime, Patience, Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
-use super::tick_offset;
 use super::version::GuestPaging;
 use crate::agent::process::{Spawner, kill_group, wait_at_most};
 use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{RunningMachine, last_lines};
+use crate::hypervisor::{OnStart, RunningMachine, Started};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
@@ -59,9 +59,6 @@ const STAND_LIMIT: Duration = Duration::from_secs(10);
 /// delay of the link behind.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
-/// Lines of the console that a message about a dead machine shows.
-const CONSOLE_LINES: usize = 12;
-
 impl QemuMachine {
     /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears the number of QEMU's process.
     ///
@@ -72,7 +69,7 @@ impl QemuMachine {
         accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        on_start: &mut dyn FnMut(u32),
+        on_start: &mut OnStart<'_>,
     ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
         let argv = arguments::command_line(spec, accelerator, &files, GuestPaging::here);
@@ -95,7 +92,7 @@ impl QemuMachine {
     ) -> Result<(), Refusal> {
         let files = prepare_files(directory, modules_cpio)?;
         let argv = arguments::probe_command_line(kernel, accelerator, &files);
-        let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, &mut |_| {})?;
+        let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, &mut |_| Ok(()))?;
         machine.stop();
         Ok(())
     }
@@ -106,12 +103,13 @@ impl QemuMachine {
         (time, kept_state): (MachineTime, Option<&Path>),
         limit: Duration,
         spawner: &Spawner,
-        on_start: &mut dyn FnMut(u32),
+        on_start: &mut OnStart<'_>,
     ) -> Result<Self, Refusal> {
         let deadline = Instant::now() + limit;
         let started =
             Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, joining)| {
-                on_start(qemu.id());
+                // Without a ledger the machine still dies with the agent.
+                let _ = on_start(Started::Process(qemu.id()));
                 match Self::connect(&mut qemu, &files, joining.as_ref(), deadline, limit) {
                     Ok((connection, qmp)) => {
                         Ok((qemu, qmp, connection, joining.map(|joining| joining.keeper)))
@@ -306,12 +304,7 @@ impl RunningMachine for QemuMachine {
     }
 
     fn tick_offset(&self) -> Result<i64, Refusal> {
-        let process = lock(&self.qemu).id();
-        tick_offset::in_guest_of(process).map_err(|e| {
-            let what =
-                format!("the offset that KVM adds to the counter of process {process}'s guest is not known");
-            Refusal::new(Cause::NotSupported, format!("{what}: {e}"))
-        })
+        guests_tick_offset(lock(&self.qemu).id())
     }
 
     fn stop(&self) {
@@ -350,7 +343,7 @@ impl RunningMachine for QemuMachine {
         if ended.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
             return "; its QEMU was killed, for example because memory ran out (see `dmesg`)".to_owned();
         }
-        let console = tail(&self.files.console(), "its console ends");
+        let console = console_tail(&self.files);
         let qemu = tail(&self.files.qemu_log(), "QEMU said");
         if ended.is_some() && console.is_empty() && qemu.is_empty() {
             return format!(
@@ -439,9 +432,4 @@ fn connect_when_there(
             Err(source) => return Err(NotUp::NotOpened { path: socket.to_owned(), source }),
         }
     }
-}
-
-fn tail(file: &Path, heading: &str) -> String {
-    let text = fs::read(file).unwrap_or_default();
-    last_lines(&String::from_utf8_lossy(&text), heading, CONSOLE_LINES)
 }

@@ -12,7 +12,7 @@ use nestor_stack::{Accelerator, Layer};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::process::Spawner;
-use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OwnDisk, RunningMachine};
+use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, OwnDisk, RunningMachine};
 use crate::place::MachinePlace;
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
@@ -64,7 +64,7 @@ impl Hypervisor for Xen {
         _accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        _on_start: &mut dyn FnMut(u32),
+        _on_start: &mut OnStart<'_>,
     ) -> Result<Arc<dyn RunningMachine>, Refusal> {
         Ok(Arc::new(Domain::boot(spec, directory, spawner.clone())?))
     }

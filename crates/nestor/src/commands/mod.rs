@@ -6,6 +6,7 @@ pub mod characterize;
 pub mod compare;
 pub mod disk;
 pub mod doctor;
+pub mod domain_agent;
 pub mod explain;
 pub mod lab;
 pub mod link;

@@ -18,14 +18,15 @@ use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
 /// # Errors
 /// What is wrong with the stack or the workload, or why nothing could be measured.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    let lab = &arguments.lab();
     let mut study =
         one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
-    set_tracing(&mut study, &arguments.lab)?;
-    let mut store = open_store(&arguments.lab)?;
+    set_tracing(&mut study, lab)?;
+    let mut store = open_store(lab)?;
     if arguments.verify {
-        require_virtual_time(&arguments.lab)?;
+        require_virtual_time(lab)?;
     }
-    let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
+    let runs = session::run(&study, lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let mut views = Vec::new();
     for stack in &study.stacks {
@@ -36,7 +37,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
             views.extend(RunView::of(&of_cell));
         }
     }
-    if arguments.lab.json {
+    if lab.json {
         print_json(&with_costs(&views, &costs)?)?;
     } else {
         for view in &views {
@@ -49,7 +50,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         }
     }
     if arguments.verify {
-        verify(&study, &runs, &arguments.lab, &mut store)?;
+        verify(&study, &runs, lab, &mut store)?;
     }
     Ok(exit_code(&views))
 }

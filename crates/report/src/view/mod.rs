@@ -63,6 +63,7 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         Some(Place::Emulated(HostTime::Real)) => "on an emulated host".to_owned(),
         Some(Place::This) => "on this machine".to_owned(),
         Some(Place::Ssh(host)) => format!("on {host}"),
+        Some(Place::Domain(name)) => format!("in the domain {name}"),
         Some(Place::SshPair { client, server }) => format!("on {server} and {client}"),
         None => format!("on {}", environment.ground),
     };

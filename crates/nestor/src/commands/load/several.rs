@@ -113,8 +113,9 @@ impl Part {
         let ground = match place {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
+            Place::Domain(name) => Ground::in_domain(name)?,
             Place::Emulated(_) | Place::SshPair { .. } => {
-                bail!("--machines takes existing machines: this, ssh:HOST")
+                bail!("--machines takes existing machines: this, ssh:HOST, domain:NAME")
             }
         };
         let scratch = ground.machine().make_private_directory("load")?;

@@ -1,5 +1,6 @@
 //! How QEMU accesses the layer below a virtual disk.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::images::vmdk;
@@ -43,7 +44,8 @@ pub(in crate::layers) const DISCARD: OptionSpec = OptionSpec {
 /// | `writethrough` | off | no | no |
 /// | `directsync` | off | yes | no |
 /// | `unsafe` | on | no | yes |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CacheMode {
     /// Bypasses the page cache; the guest flushes.
     None,
@@ -98,7 +100,8 @@ impl CacheMode {
 }
 
 /// How QEMU submits I/O to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Aio {
     /// A pool of threads with `preadv` and `pwritev`.
     Threads,
@@ -131,7 +134,8 @@ impl Aio {
 }
 
 /// What becomes of the guest's discards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Discard {
     /// Nothing.
     Ignore,
@@ -160,7 +164,7 @@ impl Discard {
 }
 
 /// What a hypervisor layer says about block nodes in the machine around the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostBlockOptions {
     /// Cache mode.
     pub cache: CacheMode,

@@ -4,6 +4,7 @@ mod block;
 pub mod devices;
 pub(super) mod kvm;
 mod options;
+mod run_by;
 pub(super) mod tcg;
 pub(super) mod xen;
 
@@ -11,5 +12,7 @@ pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
 pub use options::{GuestDisk, HypervisorOptions, QemuDisk};
 pub(crate) use options::{check_without_disk, without_disk};
+pub use run_by::RunBy;
+pub(crate) use run_by::check_without_link;
 pub(super) use xen::PACKAGES as XEN_PACKAGES;
 pub use xen::XenGuest;

@@ -5,6 +5,7 @@ use super::super::options::{
 };
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, Attach, DeviceModelSpec, QueueDepth};
+use super::run_by::{self, BY, RunBy};
 use super::{CacheMode, HostBlockOptions, XenGuest};
 use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
@@ -52,6 +53,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     SCHED,
     READAHEAD,
     MERGES,
+    BY,
 ];
 
 /// A disk on a controller that QEMU emulates.
@@ -77,7 +79,7 @@ pub enum GuestDisk {
 impl GuestDisk {
     fn of(layer: &Layer, kind: HypervisorKind) -> Option<Self> {
         Some(match kind {
-            HypervisorKind::Qemu => Self::Qemu(QemuDisk {
+            HypervisorKind::Qemu | HypervisorKind::Libvirt => Self::Qemu(QemuDisk {
                 device: devices::device_model(layer.option("disk")?)?,
                 block: layer.host_block()?,
                 iothread: layer.is_on("iothread"),
@@ -147,6 +149,8 @@ impl GuestDisk {
 /// The options of a hypervisor layer, typed.
 #[derive(Clone, Copy, Debug)]
 pub struct HypervisorOptions<'a> {
+    /// The program that runs the guest.
+    pub kind: HypervisorKind,
     /// What executes the guest's instructions.
     pub accelerator: Accelerator,
     /// How the guest has its disk.
@@ -168,6 +172,7 @@ impl Layer {
     pub fn hypervisor(&self) -> Option<HypervisorOptions<'_>> {
         let LayerDefinition::Hypervisor(spec) = self.definition() else { return None };
         Some(HypervisorOptions {
+            kind: RunBy::of(self).unwrap_or(RunBy::Nestor).kind(spec.kind),
             accelerator: spec.accelerator,
             disk: GuestDisk::of(self, spec.kind)?,
             memory: self.size("memory")?,
@@ -203,6 +208,7 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
     let Some(options) = layer.hypervisor() else { return Ok(()) };
     if let GuestDisk::Qemu(disk) = options.disk {
         check_disk(&disk, below)?;
+        run_by::check(layer, &disk, below)?;
     }
     check_memory(&options)
 }
