@@ -14,7 +14,7 @@ use nestor_results::{
 };
 use nestor_stack::{LayerRole, MachineLabel};
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::Operation;
+use nestor_trace::{LayerMetrics, Operation, TracePoint};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 use proptest::prelude::*;
 
@@ -348,6 +348,45 @@ fn terms_that_do_not_add_up_are_refused_with_the_numbers() {
     within.blame.busy_ns = 111 * MS;
     let said = of(&[record(Some(within))]);
     assert!((said.workload_time.known().unwrap().off + 1.0 / 111.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_medium_is_not_busy_for_longer_than_its_own_log_says() {
+    let with_log = |requests_ns: u64, flushes_ns: u64| {
+        let mut logged = record(Some(correlation(ON_EXT3)));
+        let mut metrics = LayerMetrics::new(TracePoint::DiskLog);
+        metrics.d2c = Some(same(requests_ns / 100, 100));
+        metrics.flush_d2c = Some(same(flushes_ns / 2, 2));
+        measured(&mut logged).layers.last_mut().unwrap().metrics = Some(metrics);
+        of(&[logged])
+    };
+    // 110 ms: in its log, requests under way at once may take longer together.
+    for (requests, flushes) in [(100, 10), (90, 20), (400, 0)] {
+        let said = with_log(requests * MS, flushes * MS);
+        assert_eq!(said.workload_time.known().unwrap().busy_ns, 110 * MS, "{requests} + {flushes}");
+    }
+    let said = with_log(90 * MS, 10 * MS);
+    let Answer::NotKnown(not_known) = &said.workload_time else { panic!("10 ms are not in the log") };
+    assert_eq!(not_known.why, Why::DoesNotAddUp);
+    assert!(
+        not_known.words.contains("the medium's log") && not_known.words.contains("110.0 ms"),
+        "{not_known:?}"
+    );
+}
+
+#[test]
+fn instructions_of_several_machines_are_not_told_apart() {
+    let with_level_in = |machine: &str| {
+        let mut several = correlation(ON_EXT3);
+        several.levels[1].machine = machine.into();
+        let said = of(&[record(Some(several))]);
+        assert!(said.request_time.known().is_some(), "the times of requests are told apart in {machine}");
+        why(&said.processor_time)
+    };
+    assert_eq!(with_level_in("host"), None);
+    assert_eq!(with_level_in("guest"), None);
+    assert_eq!(with_level_in("guest 2"), Some(Why::CountedTogether), "a guest in a guest");
+    assert_eq!(with_level_in("client"), Some(Why::CountedTogether), "a machine across a link");
 }
 
 fn any_cause() -> impl Strategy<Value = String> {

@@ -59,6 +59,17 @@ fn blkback_counts_what_the_traces_of_domains_of_both_kinds_count() {
 }
 
 #[test]
+#[ignore = "boots Xen, whose image takes minutes; part of `make test-long`"]
+fn the_same_seed_gives_the_same_numbers() {
+    let sandbox = Sandbox::new();
+    for stack in ["ext3/dom0/hdd:wd-re3", "ext3/xen:guest={pv,pvh}/raw/ext3/hdd:wd-re3"] {
+        let store = sandbox.text("results.sqlite");
+        let place = ["--on", "emulated:time=virtual", "--store", &store, "--verify"];
+        sandbox.nestor(["run", stack, WORKLOAD, "-n", "2"]).args(place).assert().success();
+    }
+}
+
+#[test]
 fn stacks_that_xen_cannot_run_are_refused_in_words() {
     let sandbox = Sandbox::new();
     let cases = [
