@@ -150,11 +150,14 @@ mod tests {
         let uuid = random_uuid().unwrap().to_string();
         let identity = DomainIdentity { uri: Uri::Session, name: "nestor-guest".into(), uuid: uuid.clone() };
         assert_eq!(identity.process(), None);
-        // A shell that waits keeps its arguments.
+        // A shell that waits keeps its arguments. It has them from some time after its start on: once it says something.
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "sleep 600; true", "sh", "-uuid", &uuid])
+            .args(["-c", "echo; read answer", "sh", "-uuid", &uuid])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let found = identity.process().unwrap();
         assert_eq!(found.pid, child.id());
         assert!(found.lives());
