@@ -253,13 +253,7 @@ fn record() -> Vec<u8> {
         (metrics.d2c, metrics.q2c, metrics.i2d) =
             (Some(latency.clone()), Some(latency.clone()), Some(latency.clone()));
         metrics.span_s = 10.0;
-        LayerRecord {
-            layer: name.to_owned(),
-            role: "guest fs".into(),
-            machine: "guest".into(),
-            metrics: Some(metrics),
-            frames: None,
-        }
+        LayerRecord::new(name, "guest fs", "guest", Some(metrics))
     };
     let write = OperationResult {
         operations: 1000,
