@@ -11,7 +11,7 @@ mod nfs_server_watch;
 mod origin;
 mod private;
 pub mod process;
-mod random;
+pub(crate) mod random;
 mod requests;
 mod resource;
 mod settings;

@@ -1,7 +1,7 @@
 //! Directories and files of the agent's own, in which no other user can have prepared anything.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use nestor_stop::lock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, statat};
 use rustix::io::Errno;
 
-use super::Agent;
 use super::requests::Obeyed;
+use super::{Agent, random};
 use crate::message::Answer;
 use crate::refusal::{Cause, Refusal};
 
@@ -78,9 +78,7 @@ fn make_below(directory: &BorrowedFd<'_>, parent: &Path, prefix: &str) -> io::Re
 
 /// Enough that the name cannot be guessed, in hexadecimal.
 pub(super) fn random_digits() -> io::Result<String> {
-    let mut bytes = [0; RANDOM_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(hex::encode(bytes))
+    random::bytes::<RANDOM_BYTES>().map(hex::encode)
 }
 
 /// Opens a file to be emptied (`TRUNC`) or added to (`APPEND`), made for this user alone if it is not there. A link in

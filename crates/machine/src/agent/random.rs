@@ -1,7 +1,7 @@
 //! What the kernel takes for random.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 
 /// `RNDADDENTROPY` of `linux/random.h`: `_IOW('R', 0x03, int[2])`.
@@ -18,6 +18,16 @@ struct PoolInfo {
     entropy_bits: i32,
     bytes: i32,
     data: [u8; BYTES],
+}
+
+/// Bytes that cannot be guessed; after [`mix`], those that the data decides.
+///
+/// # Errors
+/// The kernel's generator cannot be read.
+pub fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Mixes `data` into the kernel's random pool and has its generator begin anew from the pool.

@@ -1,7 +1,6 @@
 //! Which domain it is, for whoever ends it: also a later process, which knows it from the ledger.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::connection::Uri;
 use super::virsh;
 use crate::agent::ledger::{is_same_live_process, process_start_ticks};
 use crate::agent::process::Spawner;
+use crate::agent::random;
 use crate::hypervisor::last_lines;
 use crate::not_undone::NotUndone;
 use crate::refusal::Refusal;
@@ -136,13 +136,13 @@ impl DomainProcess {
 }
 
 fn random_uuid() -> std::io::Result<Uuid> {
-    let mut bits = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bits)?;
-    Ok(Uuid::version_4(u128::from_le_bytes(bits)))
+    random::bytes().map(|bits| Uuid::version_4(u128::from_le_bytes(bits)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
 
     #[test]

@@ -11,6 +11,19 @@ use crate::{Figure, Store, Study, StudyRecord, WrittenStack, WrittenWorkload};
 /// The hash of the study of which made-up records are.
 pub(super) const HASH: &str = "0123456789abcdef";
 
+/// What is planted in a store: the published numbers, or each comparison of them the other way round.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Planted {
+    Published,
+    Opposite,
+}
+
+/// Claims of a kind, each with its verdict and why.
+pub(super) fn of_verdict(results: &[ClaimResult], is: impl Fn(&ClaimResult) -> bool) -> Vec<String> {
+    let said = |r: &ClaimResult| format!("{} {}: {}", r.claim.id, r.verdict.words(), r.reason);
+    results.iter().filter(|r| is(r)).map(said).collect()
+}
+
 /// A study as a store has it, begun once and without sentinels.
 pub(super) fn recorded(hash: &str, study: Study) -> StudyRecord {
     StudyRecord {

@@ -7,18 +7,12 @@ use nestor_trace::DirectionMetrics;
 use nestor_workload::{LoadResult, OperationClass, OperationResult, Workload};
 
 use super::fixture::*;
+use super::judged::{Planted, of_verdict};
 use crate::claims::ClaimResult;
 use crate::record::{CellRecord, Measured, Outcome};
 use crate::{ClaimKind, Study, Verdict};
 
 const FILE: &str = include_str!("../../../../studies/paravirtual-io.toml");
-
-/// What is planted: what the paper says, or each comparison the other way round.
-#[derive(Clone, Copy, PartialEq)]
-enum Planted {
-    Published,
-    Opposite,
-}
 
 /// How the application uses the disk.
 #[derive(Clone, Copy, PartialEq)]
@@ -211,11 +205,6 @@ const VERSIONS: [&str; 3] = ["D-18", "D-19", "D-30"];
 
 /// D-21 and D-20 say of two versions what one cannot have both; D-34 is an error of the paper's own.
 const ERRORS: [&str; 2] = ["D-21", "D-34"];
-
-fn of_verdict(results: &[ClaimResult], is: impl Fn(&ClaimResult) -> bool) -> Vec<String> {
-    let said = |r: &ClaimResult| format!("{} {}: {}", r.claim.id, r.verdict.words(), r.reason);
-    results.iter().filter(|r| is(r)).map(said).collect()
-}
 
 #[test]
 fn the_published_numbers_reproduce_every_row_that_is_measured() {

@@ -6,18 +6,12 @@ use nestor_stack::Stack;
 use nestor_workload::{LoadResult, OperationClass, OperationResult, Workload};
 
 use super::fixture::*;
+use super::judged::{Planted, of_verdict};
 use crate::claims::ClaimResult;
 use crate::record::{CellRecord, Measured, Outcome};
 use crate::{Study, Verdict};
 
 const FILE: &str = include_str!("../../../../studies/type2-postmark.toml");
-
-/// What is planted: the published rates, or each comparison of them the other way round.
-#[derive(Clone, Copy, PartialEq)]
-enum Planted {
-    Published,
-    Opposite,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
@@ -130,11 +124,6 @@ const SET_UP: [&str; 4] = ["P-16", "P-17", "P-18", "P-19"];
 
 /// Rows of the paper's arithmetic that do not come out as it says.
 const ERRORS: [&str; 7] = ["P-23", "P-31", "P-32", "P-34", "P-35", "P-36", "P-37"];
-
-fn of_verdict(results: &[ClaimResult], is: impl Fn(&ClaimResult) -> bool) -> Vec<String> {
-    let said = |r: &ClaimResult| format!("{} {}: {}", r.claim.id, r.verdict.words(), r.reason);
-    results.iter().filter(|r| is(r)).map(said).collect()
-}
 
 #[test]
 fn the_published_rates_reproduce_every_row_that_is_measured() {
