@@ -5,6 +5,7 @@ use nestor_stack::layers::hypervisors::{GuestDisk, HostBlockOptions};
 use nestor_stack::{HypervisorKind, Layer};
 use serde::{Deserialize, Serialize};
 
+use super::live::LiveDevice;
 use super::xml::Element;
 use crate::hypervisor::{DiskSource, OwnDisk};
 use crate::spec::{DiskAttachment, DiskBackend};
@@ -79,12 +80,9 @@ pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Opt
 }
 
 impl DomainDisk {
-    /// What the description of a domain holds as long as the domain has the controller.
-    pub(super) const CONTROLLER_SHOWS: &str = "<controller type='scsi'";
-
-    /// The same of the disk.
-    pub(super) fn shows(&self) -> String {
-        format!("<target dev='{}'", self.target)
+    /// What a domain has as long as it has the disk.
+    pub(super) fn live(&self) -> LiveDevice {
+        LiveDevice::Disk { target: self.target.clone() }
     }
 
     /// The controller that it needs, to be there before it.

@@ -10,8 +10,9 @@ use nestor_stack::Accelerator;
 
 use super::disk::DomainDisk;
 use super::identity::{DomainIdentity, DomainProcess};
+use super::live::LiveDevice;
 use super::xml::Element;
-use super::{description, virsh};
+use super::{description, live, virsh};
 use crate::agent::process::Spawner;
 use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
@@ -98,13 +99,13 @@ impl Domain {
         self.virsh(&[command, &self.identity.uuid, &path.display().to_string(), "--live"]).map(drop)
     }
 
-    /// Asks the machine to release a device until it has: libvirt waits for that only for a while. `shows` is in the domain's description as long
-    /// as the device is.
-    fn release(&self, name: &str, device: &Element, shows: &str) -> Result<(), Refusal> {
+    /// Asks the machine to release a device until it has: libvirt waits for that only for a while. The domain has `live` as long as it has the
+    /// device.
+    fn release(&self, name: &str, device: &Element, live: &LiveDevice) -> Result<(), Refusal> {
         let mut last = Ok(());
         for _ in 0..RELEASE_TRIES {
             last = self.with_device("detach-device", name, device);
-            if !self.virsh(&["dumpxml", &self.identity.uuid])?.contains(shows) {
+            if !live::devices(&self.spawner, &self.identity.uri, &self.identity.uuid)?.contains(live) {
                 return Ok(());
             }
             std::thread::sleep(RELEASE_PAUSE);
@@ -198,16 +199,16 @@ impl RunningMachine for Domain {
         }
         self.with_device("attach-device", "disk", &own.element()).inspect_err(|_| {
             if let Some(controller) = &controller {
-                let _ = self.release("controller", controller, DomainDisk::CONTROLLER_SHOWS);
+                let _ = self.release("controller", controller, &LiveDevice::ScsiController);
             }
         })
     }
 
     fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let own = own(disk, self.kind())?;
-        self.release("disk", &own.element(), &own.shows())?;
+        self.release("disk", &own.element(), &own.live())?;
         match own.controller() {
-            Some(controller) => self.release("controller", &controller, DomainDisk::CONTROLLER_SHOWS),
+            Some(controller) => self.release("controller", &controller, &LiveDevice::ScsiController),
             None => Ok(()),
         }
     }

@@ -4,15 +4,16 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::connection::{URI_VARIABLE, Uri};
-use super::virsh;
+use super::live::LiveDevice;
 use super::xml::Element;
+use super::{live, virsh};
 use crate::agent::process::{OWN_BINARY, Spawner};
 use crate::refusal::{Cause, Refusal};
 use crate::transport::{AGENT_COMMAND, TAKE_DOWN_LIMIT};
@@ -120,7 +121,7 @@ impl Domain<'_> {
                 e.within(&format!("the guest agent in the domain {name} does not answer"));
             Refusal::new(cause, format!("{message}; {help}, or use `--on ssh:HOST`"))
         })?;
-        if self.shows_port()? {
+        if self.has_port_of_run()? {
             let message = format!(
                 "another run uses the domain {name}, or was killed in it: `virsh --connect {uri} detach-device-alias {name} {ALIAS}` \
                  removes what it left"
@@ -130,8 +131,14 @@ impl Domain<'_> {
         Ok(())
     }
 
-    fn shows_port(&self) -> Result<bool, Refusal> {
-        Ok(self.virsh(&["dumpxml", self.name])?.contains(ALIAS))
+    /// Whether the domain has the port of a run, of this or of another.
+    fn has_port_of_run(&self) -> Result<bool, Refusal> {
+        let is_it = |device: &LiveDevice| matches!(device, LiveDevice::Port { alias: Some(alias), .. } if alias == ALIAS);
+        Ok(self.devices()?.iter().any(is_it))
+    }
+
+    fn devices(&self) -> Result<Vec<LiveDevice>, Refusal> {
+        live::devices(&self.spawner, &self.uri, self.name)
     }
 
     /// Plugs the port in; the end of it that is here. libvirt decides where its socket is, so that QEMU may use it.
@@ -145,15 +152,15 @@ impl Domain<'_> {
             described(&port).map_err(|e| Refusal::of_io("the port could not be described to libvirt", &e))?;
         self.has_port = true;
         self.virsh(&["attach-device", self.name, &file.path().display().to_string(), "--live"])?;
-        let description = self.virsh(&["dumpxml", self.name])?;
-        let path = socket_of_port(&description).ok_or_else(|| {
+        let path = self.devices()?.into_iter().find_map(socket_of_port).ok_or_else(|| {
             Refusal::new(
                 Cause::Other,
                 format!("libvirt does not say where the port of the domain {} is", self.name),
             )
         })?;
-        UnixStream::connect(&path)
-            .map_err(|e| Refusal::of_io(&format!("the port's socket {path} could not be opened"), &e))
+        UnixStream::connect(&path).map_err(|e| {
+            Refusal::of_io(&format!("the port's socket {} could not be opened", path.display()), &e)
+        })
     }
 
     /// Starts the script that takes the program from the port and runs it: its number inside.
@@ -211,7 +218,7 @@ impl Domain<'_> {
         let deadline = Instant::now() + UNPLUG_LIMIT;
         loop {
             let asked = self.virsh(&["detach-device-alias", self.name, ALIAS, "--live"]);
-            if !self.shows_port()? {
+            if !self.has_port_of_run()? {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -244,14 +251,12 @@ fn described(element: &Element) -> io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// Where libvirt has put the socket of the port, from the description of the domain: in the element that has the port's name.
-fn socket_of_port(description: &str) -> Option<String> {
-    let of_port = description.split("<channel ").skip(1).find(|channel| {
-        let channel = channel.split("</channel>").next().unwrap_or_default();
-        channel.contains(&format!("name='{PORT}'"))
-    })?;
-    let path = of_port.split("path='").nth(1)?.split('\'').next()?;
-    Some(path.replace("&lt;", "<").replace("&gt;", ">").replace("&apos;", "'").replace("&amp;", "&"))
+/// Where libvirt has put the socket of the port, if this is the port.
+fn socket_of_port(device: LiveDevice) -> Option<PathBuf> {
+    match device {
+        LiveDevice::Port { name, socket, .. } if name == PORT => socket,
+        _ => None,
+    }
 }
 
 /// Takes the program from the port, looks whether it is whole, runs it on the port, and removes it; the agent's work directory is in `/var/tmp`, and
@@ -269,11 +274,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_is_that_of_the_ports_channel() {
-        let text = "<channel type='unix'><source mode='bind' path='/a'/><target type='virtio' name='org.qemu.guest_agent.0'/></channel>\
-                    <channel type='unix'><source mode='bind' path='/run/a&amp;b'/><target type='virtio' name='nestor.domain'/></channel>";
-        assert_eq!(socket_of_port(text).as_deref(), Some("/run/a&b"));
-        assert_eq!(socket_of_port("<channel type='unix'/>"), None);
+    fn the_socket_is_that_of_the_port() {
+        let port = |name: &str| LiveDevice::Port {
+            name: name.to_owned(),
+            alias: None,
+            socket: Some(PathBuf::from("/run/a")),
+        };
+        assert_eq!(socket_of_port(port(PORT)), Some(PathBuf::from("/run/a")));
+        assert_eq!(socket_of_port(port("org.qemu.guest_agent.0")), None);
     }
 
     #[test]

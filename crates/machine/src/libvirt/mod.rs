@@ -6,6 +6,7 @@ mod disk;
 mod domain;
 mod identity;
 mod inside;
+mod live;
 mod virsh;
 mod xml;
 
