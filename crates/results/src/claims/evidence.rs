@@ -30,6 +30,7 @@ use rusqlite::{Connection, params};
 
 use super::changes::{self, Parted};
 use super::functions::add_functions;
+use super::run_facts::RunFacts;
 use super::surfaces;
 use crate::store::{Store, StoreError, StudyRecord};
 
@@ -40,6 +41,7 @@ pub(crate) struct Evidence {
     modes: Vec<String>,
     confidence: f64,
     parted: Vec<Parted>,
+    runs: RunFacts,
 }
 
 /// The paper that these queries were made for set write-through everywhere.
@@ -54,7 +56,8 @@ impl Evidence {
         add_functions(&connection, confidence).map_err(failed)?;
         let parted = lay_out(&connection, study).map_err(failed)?;
         let modes = cache_modes(&connection).map_err(failed)?;
-        let evidence = Self { connection, modes, confidence, parted };
+        let runs = RunFacts::read(&connection).map_err(failed)?;
+        let evidence = Self { connection, modes, confidence, parted, runs };
         let first = evidence.modes.first().cloned().unwrap_or_else(|| FIRST_MODE.to_owned());
         evidence.choose(&first).map_err(failed)?;
         Ok(evidence)
@@ -70,26 +73,16 @@ impl Evidence {
         self.confidence
     }
 
-    /// The first of these runs that is not in the file.
-    pub fn unknown_run(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Option<i64>> {
-        // Most are in the small table; the file's own is read page by page.
-        let mut known = self.connection.prepare_cached(
-            "SELECT CASE WHEN EXISTS (SELECT 1 FROM counted WHERE run = ?1) THEN 1 \
-             ELSE EXISTS (SELECT 1 FROM main.runs WHERE number = ?1) END",
-        )?;
-        for run in runs {
-            if !known.query_row([run], |row| row.get::<_, bool>(0))? {
-                return Ok(Some(*run));
-            }
-        }
-        Ok(None)
+    /// What is known of every run of the file.
+    pub(super) fn runs(&self) -> &RunFacts {
+        &self.runs
     }
 
     /// What of some blocks is left out, for these runs.
     ///
     /// # Errors
     ///
-    /// If one of them is not in the file (see [`Self::unknown_run`]), or the file cannot be read.
+    /// If one of them is not in the file (see [`RunFacts::unknown_run`]), or the file cannot be read.
     pub fn left_out(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
         if self.parted.is_empty() {
             return Ok(Vec::new());

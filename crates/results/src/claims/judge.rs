@@ -1,6 +1,6 @@
 //! Runs each claim's query and judges the claim by its answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nestor_statistics::Ratio;
 use nestor_text::units::listed;
@@ -182,7 +182,7 @@ fn compares_with_raw_disk(sql: &str) -> bool {
 fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusqlite::Result<ClaimResult> {
     let runs: BTreeSet<i64> =
         judged.evidence.iter().flat_map(|pair| [Some(pair.run), pair.baseline_run]).flatten().collect();
-    if let Some(run) = evidence.unknown_run(&runs)? {
+    if let Some(run) = evidence.runs().unknown_run(&runs) {
         return Ok(not_judged(claim, &NoSuchRun { run }));
     }
     // The configuration does not depend on how well a run went.
@@ -207,48 +207,27 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
     })
 }
 
-/// `cached in 3 of 12 runs`, of the marks that a comparison must not be made without; and whether the pairs are less
-/// independent than the interval takes them to be.
+/// The marks that a comparison must not be made without; and whether the pairs are less independent than the interval takes them to be.
 fn doubts(evidence: &Evidence, judged: &Judgement, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let mut marks = evidence.connection().prepare_cached(
-        "SELECT DISTINCT mark FROM main.marks WHERE run = ? AND mark IN ('cached', 'cpu-bound', 'not-steady', \
-         'events-dropped', 'unmatched')",
-    )?;
-    for run in runs {
-        for mark in marks.query_map([run], |row| row.get::<_, String>(0))? {
-            *counts.entry(mark?).or_default() += 1;
-        }
-    }
-    let mut doubts: Vec<String> =
-        counts.into_iter().map(|(mark, count)| format!("{mark} in {count} of {} runs", runs.len())).collect();
+    let mut doubts = evidence.runs().doubts(runs);
     doubts.extend(judged.shared.map(|SharedBaselines { pairs, baselines }| {
         format!("{pairs} pairs share {baselines} baseline runs, so the interval is too narrow")
     }));
-    doubts.extend(traced_differently(evidence, &judged.evidence)?);
+    doubts.extend(traced_differently(evidence, &judged.evidence));
     doubts.extend(evidence.left_out(runs)?);
     Ok(doubts)
 }
 
-/// Recording requests costs time, so the sides of a pair that were traced differently are not quite comparable. Claims
-/// about untraced repeats are exempt.
-fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> rusqlite::Result<Option<String>> {
-    let mut differing = evidence.connection().prepare_cached(
-        "SELECT min(a.trace, b.trace) || ' / ' || max(a.trace, b.trace) FROM main.runs AS a INDEXED BY runs_recorded, \
-         main.runs AS b INDEXED BY runs_recorded WHERE a.number = ?1 AND b.number = ?2 AND a.trace <> b.trace AND a.untraced_twin = b.untraced_twin",
-    )?;
-    let mut modes: BTreeSet<String> = BTreeSet::new();
-    let (mut count, mut compared) = (0, 0);
-    for (run, baseline_run) in pairs.iter().filter_map(|pair| Some((pair.run, pair.baseline_run?))) {
-        compared += 1;
-        for mode in differing.query_map([run, baseline_run], |row| row.get::<_, String>(0))? {
-            modes.insert(mode?);
-            count += 1;
-        }
-    }
-    let modes = listed(modes);
-    Ok((count > 0)
-        .then(|| format!("the two sides were traced differently ({modes}) in {count} of {compared} pairs")))
+/// Recording requests costs time, so the sides of a pair that were traced differently are not quite comparable.
+fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> Option<String> {
+    let compared: Vec<(i64, i64)> =
+        pairs.iter().filter_map(|pair| Some((pair.run, pair.baseline_run?))).collect();
+    let differing = evidence.runs().traced_differently(compared.iter().copied());
+    let count: usize = differing.values().sum();
+    (count > 0).then(|| {
+        let modes = listed(differing.keys());
+        format!("the two sides were traced differently ({modes}) in {count} of {} pairs", compared.len())
+    })
 }
 
 fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement {

@@ -17,6 +17,7 @@ mod missing;
 mod parse;
 mod query;
 mod ratio;
+mod run_facts;
 mod searches;
 mod size;
 mod surfaces;
