@@ -122,6 +122,15 @@ fn bonnie_tests_that_are_too_fast_are_absent() {
 }
 
 #[test]
+fn bonnie_without_single_characters_has_no_such_tests() {
+    let printed = include_str!("data/bonnie-without-chars.csv");
+    let result = good("bonnie:sequential:size=2G:chars=off", printed);
+    let names: Vec<&str> = result.operations.keys().map(|class| class.0.as_str()).collect();
+    assert_eq!(names, ["get-block", "put-block", "rewrite", "seek"]);
+    assert_eq!(result.remarks, [""; 0], "what was not asked for is not missed");
+}
+
+#[test]
 fn bonnie_that_did_something_else_is_not_believed() {
     insta::assert_snapshot!(bad("bonnie:all:files=32768", BONNIE.1), @"the result of bonnie++ contradicts itself: 2147483648 bytes in the file, but 536870912 were requested");
     insta::assert_snapshot!(bad("bonnie:all:size=2G", BONNIE.1), @"the result of bonnie++ contradicts itself: 32768 files, but 16384 were requested");
