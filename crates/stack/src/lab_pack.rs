@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::layers::hypervisors::RunBy;
-use crate::{Layer, LayerSpec, Stack};
+use crate::{HypervisorKind, Layer, LayerSpec, Stack};
 
 /// An addition to the lab image, so that the image of most stacks stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,5 +46,30 @@ impl Stack {
     /// What its machines need besides what every lab image has.
     pub fn lab_pack(&self) -> Option<LabPack> {
         self.layers().iter().find_map(Layer::lab_pack)
+    }
+
+    /// What its guests themselves need besides what every lab image has, whatever machine is around them: domains of Xen find their disks by
+    /// a driver of their own.
+    pub fn lab_pack_of_guests(&self) -> Option<LabPack> {
+        let is_xens = |layer: &Layer| layer.hypervisor().is_some_and(|of| of.kind == HypervisorKind::Xen);
+        self.layers().iter().any(is_xens).then_some(LabPack::Xen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_need_less_than_what_runs_them() {
+        let packs = |text: &str| {
+            let stack = Stack::parse(text).unwrap();
+            (stack.lab_pack(), stack.lab_pack_of_guests())
+        };
+        let xen = Some(LabPack::Xen);
+        assert_eq!(packs("ext3/xen/raw/ext4/hdd"), (xen, xen));
+        assert_eq!(packs("ext3/dom0/hdd"), (xen, None));
+        assert_eq!(packs("ext3/kvm:by=libvirt/hdd"), (Some(LabPack::Libvirt), None));
+        assert_eq!(packs("ext3/kvm/hdd"), (None, None));
     }
 }

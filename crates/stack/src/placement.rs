@@ -76,14 +76,17 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
     }
 }
 
-/// Xen runs below the machine with the medium, which must then be made for the stack.
+/// Xen runs below the machine with the medium: that is made for the stack, or it is this one. Whether this one runs under Xen, the stack
+/// does not know.
 fn misplaced_xen(stack: &Stack, place: &Place) -> Option<Misplaced> {
-    if place.is_emulated() {
-        return None;
+    match place {
+        Place::Emulated(_) | Place::This => return None,
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => {}
     }
     let at = stack.lowest_under_xen()?;
-    let message = format!("Nestor runs Xen only in its emulated host, but this is `--on {place}`");
-    Some(Misplaced::layer(at, message, "use `--on emulated`"))
+    let message =
+        format!("Nestor uses Xen only on its emulated host and on this machine, but this is `--on {place}`");
+    Some(Misplaced::layer(at, message, "use `--on emulated`, or run nestor on that machine with `--on this`"))
 }
 
 /// Two machines at most have one virtual time, each with one processor.

@@ -79,7 +79,7 @@ impl LayerDefinition {
 
 impl Stack {
     /// The lowest layer that is there only under Xen.
-    pub(crate) fn lowest_under_xen(&self) -> Option<LayerIndex> {
+    pub fn lowest_under_xen(&self) -> Option<LayerIndex> {
         self.indexed_layers().rev().find(|(_, layer)| layer.definition().is_under_xen()).map(|(at, _)| at)
     }
 

@@ -4,7 +4,7 @@ mod messages;
 
 use messages::snapshots;
 use nestor_stack::layers::hypervisors::{Aio, CacheMode, Discard};
-use nestor_stack::{BitRate, Bytes, Export, NfsVersion, Percentage, Sectors, Stack, TimeSpan};
+use nestor_stack::{BitRate, Bytes, Export, NfsVersion, Percentage, Place, Sectors, Stack, TimeSpan};
 
 snapshots! {
     a_network_file_system_without_a_link: "nfs/xfs/hdd" => @r#"
@@ -372,6 +372,20 @@ fn what_virtual_time_cannot_hold_together_is_refused_there_and_nowhere_else() {
     ] {
         Stack::parse(stack).unwrap().require_place(&place.parse().unwrap()).unwrap();
     }
+}
+
+#[test]
+fn xen_is_used_in_the_emulated_host_and_on_this_machine_and_nowhere_else() {
+    for stack in ["ext3/dom0/file:/srv/disk", "ext3/xen/raw/ext4/dev:/dev/sdb"] {
+        Stack::parse(stack).unwrap().require_place(&Place::This).unwrap();
+    }
+    insta::assert_snapshot!(refused("ext3/xen/raw/ext4/dev:/dev/sdb", "ssh:host"), @"
+    a stack cannot be used
+      ext3/xen/raw/ext4/dev:/dev/sdb
+           ^^^ Nestor uses Xen only on its emulated host and on this machine, but this is `--on ssh:host`
+      use `--on emulated`, or run nestor on that machine with `--on this`
+    ");
+    assert!(refused("ext3/dom0/dev:/dev/vdb", "domain:mail").contains("but this is `--on domain:mail`"));
 }
 
 #[test]
