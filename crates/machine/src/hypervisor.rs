@@ -16,12 +16,13 @@ use crate::disks::DiskMark;
 use crate::libvirt::{DomainDisk, DomainIdentity, Libvirt};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
+use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
 use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::virtual_time::TimeKeeper;
-use crate::xen::{self, Xen, XenDisk};
+use crate::xen::{self, UsersDomain, Xen, XenDisk};
 
 /// The hypervisor of a kind.
 pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
@@ -65,8 +66,38 @@ pub enum Started {
     Process(u32),
     /// A process of ours that ends by itself.
     Tool(u32),
-    /// A domain that another program runs: it is about to be made, and outlives the agent.
-    Domain(DomainIdentity),
+    /// A machine that another program runs: it is about to be made.
+    Outliving(OutlivingMachine),
+}
+
+/// A machine that another program runs, so that it outlives the agent: the ledger has it before it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutlivingMachine {
+    /// libvirt's.
+    Libvirt(DomainIdentity),
+    /// Of the user's Xen.
+    Xen(UsersDomain),
+}
+
+impl OutlivingMachine {
+    /// Ends it; succeeds when there is nothing (any more) to end.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub fn end(&self, spawner: &Spawner) -> Result<(), NotUndone> {
+        match self {
+            Self::Libvirt(domain) => domain.end(spawner),
+            Self::Xen(domain) => domain.end(spawner),
+        }
+    }
+
+    /// Whether it may still be there.
+    pub fn may_be_there(&self, spawner: &Spawner) -> bool {
+        match self {
+            Self::Libvirt(domain) => domain.process().is_some(),
+            Self::Xen(domain) => domain.may_be_there(spawner),
+        }
+    }
 }
 
 /// Hears what a boot starts. What cannot be noted must not be made.

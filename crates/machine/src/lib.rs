@@ -52,3 +52,4 @@ pub use spec::{
 };
 pub use ticks::TickReading;
 pub use transport::Ground;
+pub use xen::{XenRole, here as xen_here, role as xen_role, version as xen_version};

@@ -142,6 +142,14 @@ pub enum NotUndone {
         /// What libvirt's tool said.
         said: String,
     },
+    /// A domain of the user's Xen.
+    #[error("the domain {name} of Xen is still there: {said}; run `xl destroy {name}`")]
+    XenDomain {
+        /// Its name.
+        name: String,
+        /// What Xen's tool said.
+        said: String,
+    },
     /// The kernel's NFS server, which by now has other exports.
     #[error(
         "the NFS server was left running because it has {others} exports besides that of the run ({export}), which was withdrawn; \
@@ -171,6 +179,7 @@ impl NotUndone {
             Self::Signatures { path, ended, said } => Self::Signatures { path, ended, said: clipped(said) },
             Self::NfsServer { export, said } => Self::NfsServer { export, said: clipped(said) },
             Self::Domain { name, uri, said } => Self::Domain { name, uri, said: clipped(said) },
+            Self::XenDomain { name, said } => Self::XenDomain { name, said: clipped(said) },
             other => other,
         }
     }

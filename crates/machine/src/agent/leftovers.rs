@@ -125,6 +125,14 @@ fn is_medium(resource: &Resource) -> bool {
     matches!(resource, Resource::Signatures { .. })
 }
 
+/// The order in which they are undone: first machines that outlived the agent, which may use what was made after them, then the rest; last made
+/// first.
+fn in_order(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
+    let (machines, others): (Vec<_>, Vec<_>) =
+        resources.iter().rev().partition(|resource| resource.is_outliving_machine());
+    machines.into_iter().chain(others)
+}
+
 impl Leftover {
     /// Media of the user's that the dead agent had written to. They are not erased: since then they may have been
     /// put to another use.
@@ -138,14 +146,14 @@ impl Leftover {
             .collect()
     }
 
-    /// Undoes what the dead agent left, last first, except [`Self::written_media`], and removes its work directory. After
+    /// Undoes what the dead agent left, first the machines that outlived it, then the rest, last first, except [`Self::written_media`], and removes its work directory. After
     /// a restart of the machine only the directory is removed.
     ///
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
     pub fn clean(&self) -> Result<(), Vec<NotUndone>> {
         let by = By::Heir { work: &self.directory, sees_its_mounts: self.sees_its_mounts };
-        let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
+        let there = in_order(&self.resources).filter(|r| !self.restarted && !is_medium(r));
         let problems: Vec<NotUndone> = there.filter_map(|r| r.take_down_for_good(by).err()).collect();
         if problems.is_empty() {
             let path = || self.directory.display().to_string();
@@ -163,6 +171,7 @@ mod tests {
 
     use super::*;
     use crate::agent::ledger::{DirectoryIdentity, Ledger};
+    use crate::xen::UsersDomain;
 
     /// A root with one run, which lists a directory that is there.
     struct Bench {
@@ -214,6 +223,15 @@ mod tests {
             assert_eq!(found.left_alone.len(), 1);
             found.left_alone[0].reason.clone()
         }
+    }
+
+    #[test]
+    fn a_machine_that_outlived_the_agent_is_ended_before_what_its_disks_are_made_of() {
+        let outlived = UsersDomain::new("guest", "/lab/root.squashfs").unwrap();
+        let directory = |path: &str| Resource::Directory { path: path.to_owned(), made: None };
+        let resources = [directory("/a"), Resource::XenDomain(outlived), directory("/b")];
+        let order: Vec<&Resource> = in_order(&resources).collect();
+        assert_eq!(order, [&resources[1], &resources[2], &resources[0]]);
     }
 
     #[test]

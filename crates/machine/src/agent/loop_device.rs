@@ -110,11 +110,24 @@ pub(crate) fn new_mark() -> io::Result<String> {
 /// # Errors
 /// The file or a free device cannot be opened, or the kernel refuses.
 pub(crate) fn attach(file: &Path, direct_io: bool, mark: &str) -> io::Result<String> {
-    let at = |path: &str, e: io::Error| io::Error::new(e.kind(), format!("{path}: {e}"));
     let flags = if direct_io { OFlags::DIRECT } else { OFlags::empty() };
+    let flags = flags.bits().cast_signed();
+    let backing = OpenOptions::new().read(true).write(true).custom_flags(flags).open(file)?;
+    attach_opened(&backing, direct_io, mark)
+}
+
+/// The same through the page cache, of a file that is only read: the kernel makes the device read-only, too.
+///
+/// # Errors
+/// As [`attach`].
+pub(crate) fn attach_to_read(file: &Path, mark: &str) -> io::Result<String> {
+    attach_opened(&File::open(file)?, false, mark)
+}
+
+fn attach_opened(backing: &File, direct_io: bool, mark: &str) -> io::Result<String> {
+    let at = |path: &str, e: io::Error| io::Error::new(e.kind(), format!("{path}: {e}"));
     let mut how = OpenOptions::new();
     how.read(true).write(true);
-    let backing = how.clone().custom_flags(flags.bits().cast_signed()).open(file)?;
     let control = how.open("/dev/loop-control").map_err(|e| at("/dev/loop-control", e))?;
     for _ in 0..TRIES {
         // SAFETY: the descriptor is open, and the request takes no argument.
@@ -122,10 +135,10 @@ pub(crate) fn attach(file: &Path, direct_io: bool, mark: &str) -> io::Result<Str
         let path = format!("/dev/loop{number}");
         let device = how.open(&path).map_err(|e| at(&path, e))?;
         let status = Status::marked(mark, direct_io);
-        let made = match configure(&device, &backing, status) {
+        let made = match configure(&device, backing, status) {
             // Linux before 5.8.
             Err(e) if is(&e, Errno::INVAL) || is(&e, Errno::NOTTY) => {
-                configure_step_by_step(&device, &backing, &Status::marked(mark, direct_io))
+                configure_step_by_step(&device, backing, &Status::marked(mark, direct_io))
             }
             made => made,
         };
@@ -301,6 +314,19 @@ mod tests {
         assert_eq!(kept, [device], "of the same file, but with another mark");
         assert_eq!(named(file), Vec::<String>::new());
         detach(&mark, file).unwrap();
+    }
+
+    #[test]
+    fn a_device_of_a_file_that_is_only_read_takes_no_writes() {
+        let Some(backing) = backing() else { return };
+        let file = backing.path().to_str().unwrap();
+        let mark = new_mark().unwrap();
+        let Ok(device) = attach_to_read(backing.path(), &mark) else { return };
+        let name = device.trim_start_matches("/dev/");
+        let is_read_only = fs::read_to_string(format!("/sys/block/{name}/ro")).unwrap();
+        detach(&mark, file).unwrap();
+        assert_eq!(is_read_only.trim(), "1");
+        assert_eq!(named(file), Vec::<String>::new());
     }
 
     #[test]

@@ -79,9 +79,10 @@ impl Agent {
         let (mut entry, mut groups, mut made) = (NO_ENTRY, Vec::new(), None);
         let started = start(&mut |started| {
             let (pid, resource) = match started {
-                Started::Domain(domain) => {
-                    entry = self.enter(Resource::Domain(domain.clone()))?;
-                    made = Some(domain);
+                Started::Outliving(machine) => {
+                    entry = self.enter(machine.clone().into())?;
+                    lock(&self.coming).push((entry, machine.clone()));
+                    made = Some(machine);
                     return Ok(());
                 }
                 Started::Tool(pid) => (pid, None),
@@ -99,11 +100,12 @@ impl Agent {
             Ok(())
         });
         lock(&self.running).retain(|group| !groups.contains(group));
+        lock(&self.coming).retain(|(coming, _)| *coming != entry);
         match started {
             Ok(machine) => Ok(Booted { entry, machine }),
             Err(e) => {
                 // What it left running, take-down ends.
-                if made.is_none_or(|domain| domain.process().is_none()) {
+                if made.is_none_or(|machine| !machine.may_be_there(&self.spawner)) {
                     lock(&self.ledger).strike(entry);
                 }
                 Err(e)

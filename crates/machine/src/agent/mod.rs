@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use nestor_stack::{Accelerator, HypervisorKind};
 
 use crate::connection::GREETING;
-use crate::hypervisor::RunningMachine;
+use crate::hypervisor::{OutlivingMachine, RunningMachine};
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
@@ -52,6 +52,8 @@ pub struct Agent {
     processes: Arc<Programs>,
     /// Process groups of programs that run to their end, to be killed if the stream ends first.
     running: Mutex<Vec<u32>>,
+    /// Machines that other programs run, until they are up, by their entries in the ledger: to be ended if the stream ends first.
+    coming: Mutex<Vec<(u64, OutlivingMachine)>>,
     /// Media of the user's that are ours for now; the open files hold their locks.
     claimed: Mutex<HashMap<String, fs::File>>,
     /// Those that were ours, as they were left.
@@ -104,6 +106,7 @@ impl Agent {
             machines: Mutex::default(),
             processes: Arc::default(),
             running: Mutex::default(),
+            coming: Mutex::default(),
             claimed: Mutex::default(),
             left: Mutex::default(),
             under_way: Mutex::default(),
@@ -211,6 +214,11 @@ impl Agent {
             if let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw) {
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
             }
+        }
+        let coming: Vec<_> = lock(&self.coming).drain(..).collect();
+        for (_, machine) in coming {
+            // The request that boots it ends with it. What is still there, the ledger names.
+            let _ = machine.end(&self.spawner);
         }
         let machines: Vec<_> = lock(&self.machines).drain().collect();
         for (_, Booted { entry, machine }) in machines {

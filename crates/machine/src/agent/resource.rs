@@ -17,10 +17,12 @@ use super::nfs_server::{self, ServerTimes};
 use super::process::Spawner;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::hypervisor::OutlivingMachine;
 use crate::libvirt::DomainIdentity;
 use crate::nfs_export::NfsExport;
 use crate::not_undone::NotUndone;
 use crate::refusal::ProgramEnd;
+use crate::xen::UsersDomain;
 use nestor_kernel::mounts::MountIdentity;
 
 /// Something that was made and has to be undone.
@@ -94,6 +96,17 @@ pub enum Resource {
     },
     /// A machine that libvirt runs.
     Domain(DomainIdentity),
+    /// A domain of the user's Xen.
+    XenDomain(UsersDomain),
+}
+
+impl From<OutlivingMachine> for Resource {
+    fn from(machine: OutlivingMachine) -> Self {
+        match machine {
+            OutlivingMachine::Libvirt(domain) => Self::Domain(domain),
+            OutlivingMachine::Xen(domain) => Self::XenDomain(domain),
+        }
+    }
 }
 
 impl Resource {
@@ -111,6 +124,11 @@ impl Resource {
     /// As [`Self::take_down`].
     pub fn take_down_for_good(&self, by: By) -> Result<(), NotUndone> {
         self.undo(by, Wanted::No)
+    }
+
+    /// Whether it is a machine that outlives its agent. It may use what was made after it: disks are plugged into it later.
+    pub(super) fn is_outliving_machine(&self) -> bool {
+        matches!(self, Self::Domain(_) | Self::XenDomain(_))
     }
 
     /// Whether it is a mount of what a file server offers.
@@ -144,6 +162,7 @@ impl Resource {
                 nfs_server::end(export, former, *is_control_ours, by)
             }
             Self::Domain(domain) => domain.end(&Spawner::new()),
+            Self::XenDomain(domain) => domain.end(&Spawner::new()),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{description, live, virsh};
 use crate::agent::process::Spawner;
 use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{OnStart, OwnDisk, RunningMachine, Started, not_supported};
+use crate::hypervisor::{OnStart, OutlivingMachine, OwnDisk, RunningMachine, Started, not_supported};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::qemu::{GuestPaging, MachineFiles, Overtime, console_tail, guests_tick_offset};
@@ -156,7 +156,7 @@ fn make(
     spawner: &Spawner,
     on_start: &mut OnStart<'_>,
 ) -> Result<(DomainProcess, Connection), Refusal> {
-    on_start(Started::Domain(identity.clone()))?;
+    on_start(Started::Outliving(OutlivingMachine::Libvirt(identity.clone())))?;
     let mut noted = Ok(());
     let words = ["create", &description.display().to_string()];
     virsh::run_noting(spawner, &identity.uri, &words, |tool| noted = on_start(Started::Tool(tool)))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
 
-use super::tools;
+use super::role;
 
 /// The console inside a domain.
 const CONSOLE: &str = "/dev/hvc0";
@@ -13,11 +13,11 @@ const CONSOLE: &str = "/dev/hvc0";
 /// Says what kind of machine this is, where it runs under a hypervisor (`xen_domain_type`, drivers/xen/sys-hypervisor.c).
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// The console of this machine, if it is a domain that is not privileged.
+/// The console of this machine, which is the lab's, if it is a domain that is not privileged.
 pub fn of_this_domain() -> Option<PathBuf> {
     let is_xen = std::fs::read_to_string(HYPERVISOR_TYPE).is_ok_and(|kind| kind.trim() == "xen");
     // The console of the privileged domain is Xen's own.
-    (is_xen && !tools::is_privileged_domain())
+    (is_xen && !role::is_labs_privileged_domain())
         .then(|| PathBuf::from(CONSOLE))
         .filter(|console| console.exists())
 }

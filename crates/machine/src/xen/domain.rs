@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nestor_kernel::ServedRequests;
@@ -11,16 +12,20 @@ use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stop::lock;
 
 use super::configuration::{self, DATA_DISK, DATA_DISK_NUMBER, DomainFiles};
-use super::{XenDisk, console, tools};
+use super::identity::UsersDomain;
+use super::role::{self, Owner};
+use super::{XenDisk, console, daemons, memory, tools};
 use crate::agent::loop_device;
 use crate::agent::process::Spawner;
 use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{OwnDisk, RunningMachine, last_lines, not_supported};
+use crate::hypervisor::{
+    OnStart, OutlivingMachine, OwnDisk, RunningMachine, Started, last_lines, not_supported,
+};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
+use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, RootDisk};
 
 /// What `libxl` runs when a disk comes (`add`) and goes (`remove`): it tells the back end which device that is, and the tool stack that it is
 /// connected. Xen's own script does the same after a search for other users of the device, which takes seconds.
@@ -37,6 +42,12 @@ esac
 /// Lines of Xen's log that a message about a domain shows.
 const LOG_LINES: usize = 24;
 
+/// How long the terminal of a new domain's console may take to be there.
+const CONSOLE_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often it is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// A running domain.
 pub struct Domain {
     connection: Connection,
@@ -46,6 +57,9 @@ pub struct Domain {
     number: u32,
     directory: PathBuf,
     spawner: Spawner,
+    /// On a user's Xen: which domain it is there.
+    identity: Option<UsersDomain>,
+    was_stopped: AtomicBool,
     /// The mark of the loop device of its disk, and the raw image that it is made of.
     loop_device: Mutex<Option<(String, String)>>,
 }
@@ -55,29 +69,43 @@ impl Domain {
     ///
     /// # Errors
     /// Why it did not come up.
-    pub fn boot(spec: &MachineSpec, directory: PathBuf, spawner: Spawner) -> Result<Self, Refusal> {
+    pub fn boot(
+        spec: &MachineSpec,
+        directory: PathBuf,
+        spawner: Spawner,
+        on_start: &mut OnStart<'_>,
+    ) -> Result<Self, Refusal> {
         let guest = spec
             .xen_guest
             .ok_or_else(|| Refusal::new(Cause::Other, "it is not said how Xen is to run the machine"))?;
-        tools::make_ready(&spawner)?;
+        let owner = Owner::here();
+        daemons::make_ready(owner, &spawner)?;
         if guest == XenGuest::Pvh {
             tools::require_support_for_machines(&spawner)?;
         }
-        let name = format!("nestor-{}", spec.place);
-        let configuration = prepare(spec, guest, &name, &directory)?;
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let deadline = Instant::now() + limit;
-        let made = make(&spawner, &name, &configuration);
-        let (number, connection) = match made {
-            Ok(made) => made,
-            Err(e) => {
-                let _ = tools::run(&spawner, &[tools::XL, "destroy", &name]);
-                let _ = fs::remove_dir_all(&directory);
-                return Err(e);
+        let identity = match owner {
+            Owner::Lab => None,
+            Owner::User => {
+                memory::require(&spawner, spec)?;
+                Some(UsersDomain::new(&spec.place.to_string(), root_of(spec)?)?)
             }
         };
+        let name = identity.as_ref().map_or_else(|| format!("nestor-{}", spec.place), |own| own.name.clone());
+        let made = match &identity {
+            None => prepare(spec, guest, (&name, None), root_of(spec)?, &directory)
+                .and_then(|path| make(&spawner, &name, &path)),
+            Some(own) => make_on_users(spec, guest, own, &directory, &spawner, on_start),
+        };
+        let (number, connection) = made.map_err(|e| {
+            let left = end_unfinished(&spawner, &name, identity.as_ref());
+            let _ = fs::remove_dir_all(&directory);
+            Refusal { message: format!("{}{left}", e.message), ..e }
+        })?;
+        let (was_stopped, loop_device) = (AtomicBool::new(false), Mutex::default());
         let domain =
-            Self { connection, guest, name, number, directory, spawner, loop_device: Mutex::default() };
+            Self { connection, guest, name, number, directory, spawner, identity, was_stopped, loop_device };
         let left = deadline.saturating_duration_since(Instant::now());
         domain.connection.wait_hello(left).map_err(|e| {
             let message = format!("{}{}", e.of_new_agent(), domain.last_words());
@@ -91,8 +119,33 @@ impl Domain {
     }
 }
 
-/// Writes the files of a domain; the path of its configuration.
-fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) -> Result<PathBuf, Refusal> {
+/// Ends what there is of a domain that did not come to be; what could not be, for a message.
+fn end_unfinished(spawner: &Spawner, name: &str, identity: Option<&UsersDomain>) -> String {
+    let Some(own) = identity else {
+        let _ = tools::run(spawner, &[tools::XL, "destroy", name]);
+        return String::new();
+    };
+    own.end(spawner).err().map_or_else(String::new, |left| format!("; {left}"))
+}
+
+/// The file or block device with the lab image's root.
+fn root_of(spec: &MachineSpec) -> Result<&str, Refusal> {
+    match &spec.root {
+        RootDisk::Opened { path } => Ok(path),
+        RootDisk::Served { .. } => {
+            Err(Refusal::new(Cause::NotSupported, "the root of a domain has to be a file or a block device"))
+        }
+    }
+}
+
+/// Writes the files of a domain with a name and, if one was drawn for it, a UUID, whose root disk is a block device; the path of its configuration.
+fn prepare(
+    spec: &MachineSpec,
+    guest: XenGuest,
+    (name, uuid): (&str, Option<&str>),
+    root: &str,
+    directory: &Path,
+) -> Result<PathBuf, Refusal> {
     let failed = |path: &Path, e: &std::io::Error| {
         Refusal::of_io(&format!("{} could not be written", path.display()), e)
     };
@@ -100,28 +153,74 @@ fn prepare(spec: &MachineSpec, guest: XenGuest, name: &str, directory: &Path) ->
     boot_directory::make(directory, &spec.modules_cpio, &archive)?;
     fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
-    let files = DomainFiles { initramfs: &archive, script: &script };
-    let text = configuration::text(spec, guest, name, &files).ok_or_else(|| {
-        Refusal::new(Cause::NotSupported, "the root of a domain has to be a file or a block device")
-    })?;
+    let files = DomainFiles { root, initramfs: &archive, script: &script };
     let path = directory.join("domain.cfg");
+    let text = configuration::text(spec, guest, (name, uuid), &files);
     fs::write(&path, text).map_err(|e| failed(&path, &e))?;
     Ok(path)
 }
 
 /// Makes the domain and opens its console: its number, and the agent's stream.
 fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<(u32, Connection), Refusal> {
-    tools::run(spawner, &[tools::XL, "create", "-q", "-e", &configuration.display().to_string()])?;
+    tools::run(spawner, &create(&configuration.display().to_string()))?;
     let said = tools::run(spawner, &[tools::XL, "domid", name])?;
     let number: u32 = said
         .parse()
         .map_err(|_| Refusal::new(Cause::Other, format!("`xl domid` said {said:?}, which is no number")))?;
-    let path = format!("/local/domain/{number}/console/tty");
-    let terminal = tools::run(spawner, &["xenstore-read", &path])?;
-    let opened = console::open(Path::new(&terminal)).and_then(|stream| Ok((stream.try_clone()?, stream)));
+    let terminal = tools::run(spawner, &["xenstore-read", &console_of(number)])?;
+    Ok((number, connect(&terminal)?))
+}
+
+/// The call that makes a domain, which lives on without it.
+const fn create(configuration: &str) -> [&str; 5] {
+    [tools::XL, "create", "-q", "-e", configuration]
+}
+
+/// Where the store has the terminal of a domain's console.
+fn console_of(number: u32) -> String {
+    format!("/local/domain/{number}/console/tty")
+}
+
+fn connect(terminal: &str) -> Result<Connection, Refusal> {
+    let opened = console::open(Path::new(terminal)).and_then(|stream| Ok((stream.try_clone()?, stream)));
     let (reader, writer) =
         opened.map_err(|e| Refusal::of_io(&format!("the console {terminal} could not be opened"), &e))?;
-    Ok((number, Connection::new(reader, writer)))
+    Ok(Connection::new(reader, writer))
+}
+
+/// The same on a user's Xen: the ledger has the domain and its loop devices before they are made.
+fn make_on_users(
+    spec: &MachineSpec,
+    guest: XenGuest,
+    own: &UsersDomain,
+    directory: &Path,
+    spawner: &Spawner,
+    on_start: &mut OnStart<'_>,
+) -> Result<(u32, Connection), Refusal> {
+    configuration::require_plain(directory)?;
+    on_start(Started::Outliving(OutlivingMachine::Xen(own.clone())))?;
+    let root = loop_device::attach_to_read(Path::new(&own.root.file), &own.root.mark)
+        .map_err(|e| Refusal::of_io(&format!("no loop device could be made of {}", own.root.file), &e))?;
+    let path = prepare(spec, guest, (&own.name, Some(&own.uuid)), &root, directory)?;
+    let mut noted = Ok(());
+    tools::run_noting(spawner, &create(&path.display().to_string()), |tool| {
+        noted = on_start(Started::Tool(tool));
+    })
+    .map_err(|e| memory::of_failed_create(spawner, e))?;
+    noted?;
+    let number = own.number(spawner)?.ok_or_else(|| {
+        Refusal::new(Cause::NotStarted, "Xen's tool says that it made the domain, but there is none")
+    })?;
+    let deadline = Instant::now() + CONSOLE_LIMIT;
+    loop {
+        match tools::run(spawner, &["xenstore-read", &console_of(number)]) {
+            Ok(terminal) => return Ok((number, connect(&terminal)?)),
+            Err(e) if e.cause == Cause::TimedOut || Instant::now() >= deadline => {
+                return Err(e.within("xenconsoled made no terminal of the domain's console"));
+            }
+            Err(_) => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
 }
 
 impl RunningMachine for Domain {
@@ -143,7 +242,10 @@ impl RunningMachine for Domain {
                 let failed = |e: std::io::Error| {
                     Refusal::of_io(&format!("no loop device could be made of {path}"), &e)
                 };
-                let mark = loop_device::new_mark().map_err(failed)?;
+                let mark = match &self.identity {
+                    None => loop_device::new_mark().map_err(failed)?,
+                    Some(own) => own.disk_mark.clone(),
+                };
                 let device = loop_device::attach(Path::new(path), true, &mark).map_err(failed)?;
                 *lock(&self.loop_device) = Some((mark, path.clone()));
                 device
@@ -161,10 +263,12 @@ impl RunningMachine for Domain {
 
     fn tick_offset(&self) -> Result<i64, Refusal> {
         match self.guest {
-            // `tsc_mode=native`: the counter of the processor as it is.
-            XenGuest::Pv => Ok(0),
+            // `tsc_mode=native`: the counter of the processor as it is, here and there.
+            XenGuest::Pv if self.identity.is_none() || role::is_paravirtualised() => Ok(0),
             // Its counter begins when it is made; Xen does not tell when, of the processor's counter, that was.
-            XenGuest::Pvh => Err(not_supported("the offset of the counter is not known of", self.kind())),
+            XenGuest::Pv | XenGuest::Pvh => {
+                Err(not_supported("the offset of the counter is not known of", self.kind()))
+            }
         }
     }
 
@@ -175,13 +279,25 @@ impl RunningMachine for Domain {
     }
 
     fn stop(&self) {
-        let _ = self.xl(&["destroy", &self.name]);
-        self.forget_loop_device();
+        match &self.identity {
+            None => {
+                let _ = self.xl(&["destroy", &self.name]);
+                self.forget_loop_device();
+            }
+            Some(own) if !self.was_stopped.swap(true, Ordering::Relaxed) => {
+                // What is still there then, the ledger ends or names.
+                let _ = own.end(&self.spawner);
+            }
+            Some(_) => {}
+        }
         self.connection.close("it was shut down");
     }
 
     fn has_ended(&self) -> bool {
-        self.xl(&["domid", &self.name]).is_err()
+        match &self.identity {
+            None => self.xl(&["domid", &self.name]).is_err(),
+            Some(own) => !own.may_be_there(&self.spawner),
+        }
     }
 
     fn give_up(&self, loss: Loss) {
@@ -202,7 +318,7 @@ impl RunningMachine for Domain {
 impl Domain {
     fn forget_loop_device(&self) {
         if let Some((mark, image)) = lock(&self.loop_device).take() {
-            // The privileged domain ends with all that is in it.
+            // In the lab, the privileged domain ends with all that is in it; elsewhere, the ledger has the mark.
             let _ = loop_device::detach(&mark, &image);
         }
     }

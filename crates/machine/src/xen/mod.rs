@@ -2,7 +2,11 @@
 
 mod configuration;
 mod console;
+mod daemons;
 mod domain;
+mod identity;
+mod memory;
+mod role;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -14,11 +18,30 @@ use serde::{Deserialize, Serialize};
 use crate::agent::process::Spawner;
 use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, OwnDisk, RunningMachine};
 use crate::place::MachinePlace;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 pub use configuration::{DATA_DISK, ROOT_DISK};
 pub use console::make_raw;
 use domain::Domain;
+pub use identity::UsersDomain;
+pub use role::{XenRole, role, version};
+
+/// What of Xen's is on this machine, for `--on this`, as far as it is known without asking Xen: its version and tool.
+///
+/// # Errors
+/// What is missing for domains, with what to do.
+pub fn here() -> Result<String, Refusal> {
+    daemons::require_privileged_domain(role())?;
+    let version = version().unwrap_or_else(|| "of an unknown version".to_owned());
+    if !tools::is_installed() {
+        let program = tools::XL.to_owned();
+        let message =
+            format!("this machine is the privileged domain of Xen {version}, but xl is not installed");
+        return Err(Refusal::new(Cause::NotInstalled { program }, message));
+    }
+    daemons::require_daemons()?;
+    Ok(format!("Xen {version}, this machine is its privileged domain"))
+}
 
 /// What a domain has as its disk, in the privileged domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +62,7 @@ impl Hypervisor for Xen {
     }
 
     fn version(&self) -> Option<String> {
-        tools::version()
+        version().map(|version| format!("Xen {version}"))
     }
 
     fn accelerators(&self) -> Accelerators {
@@ -64,9 +87,9 @@ impl Hypervisor for Xen {
         _accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        _on_start: &mut OnStart<'_>,
+        on_start: &mut OnStart<'_>,
     ) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        Ok(Arc::new(Domain::boot(spec, directory, spawner.clone())?))
+        Ok(Arc::new(Domain::boot(spec, directory, spawner.clone(), on_start)?))
     }
 
     fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {

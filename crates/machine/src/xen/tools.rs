@@ -1,12 +1,10 @@
-//! Xen's tools in the privileged domain: the daemons that domains need, and `xl`.
+//! Xen's tools in the privileged domain, each call a vector of arguments, with a time limit.
 
-use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
+use super::role::Owner;
 use crate::agent::process::{self, Spawner};
-use crate::message::Command;
+use crate::message::{Command, Finished};
 use crate::refusal::{Cause, Refusal};
 
 /// Xen's own tool for people and scripts.
@@ -15,86 +13,46 @@ pub const XL: &str = "xl";
 /// Where Debian has the programs of Xen that are on no search path.
 const PROGRAMS: &str = "/usr/lib/xen-4.17/bin";
 
-/// Where the store, which holds what domains know of each other, is asked.
-const STORE_SOCKET: &str = "/var/run/xenstored/socket";
-
-/// What the daemons print.
-const LOG: &str = "/var/log/xen/daemons.log";
-
-/// What loads the back end of disks, and the ways from programs to Xen.
-const MODULES: [&str; 8] =
-    ["modprobe", "--all", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xenfs", "xen-blkback"];
-
-/// How long the store may take to answer.
-const READY_LIMIT: Duration = Duration::from_secs(20);
-
 /// How long a tool may take.
 const LIMIT_MS: u64 = 60_000;
-
-/// The directories that the tools expect.
-const DIRECTORIES: [&str; 5] =
-    ["/var/run/xen", "/var/run/xenstored", "/var/lib/xenstored", "/var/log/xen", "/var/lib/xen"];
-
-/// Xen's version, of the tool that is here.
-pub fn version() -> Option<String> {
-    let output = std::process::Command::new(program(XL)).arg("version").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().next().map(str::to_owned).filter(|line| !line.is_empty())
-}
 
 /// Runs a tool; what it printed.
 ///
 /// # Errors
-/// It is not there, or what it said when it failed.
+/// It is not there, it does not answer in time, or what it said when it failed.
 pub fn run(spawner: &Spawner, words: &[&str]) -> Result<String, Refusal> {
-    let finished = process::run(spawner, &command(words), |_| {})?;
+    run_noting(spawner, words, |_| {})
+}
+
+/// The same; `on_start` hears its process.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_noting(spawner: &Spawner, words: &[&str], on_start: impl FnOnce(u32)) -> Result<String, Refusal> {
+    let finished = process::run(spawner, &command(words), |child| on_start(child.id()))?;
+    understood(words, &finished)
+}
+
+fn understood(words: &[&str], finished: &Finished) -> Result<String, Refusal> {
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if finished.succeeded() {
         return Ok(said(&finished.stdout));
     }
-    let ended = finished.end(LIMIT_MS / 1000);
-    let (program, why) = (words[0].to_owned(), said(&finished.stderr));
-    let message = format!("`{}` failed ({ended}): {why}", words.join(" "));
-    Err(Refusal::new(Cause::ProgramFailed { program, ended }, message))
+    let (call, limit_s) = (format!("`{}`", words.join(" ")), LIMIT_MS / 1000);
+    if finished.timed_out {
+        let message = format!("{call} did not end within {limit_s} s: Xen or its store does not answer");
+        return Err(Refusal::new(Cause::TimedOut, message));
+    }
+    let ended = finished.end(limit_s);
+    let message = format!("{call} failed ({ended}): {}", said(&finished.stderr));
+    Err(Refusal::new(Cause::ProgramFailed { program: words[0].to_owned(), ended }, message))
 }
 
-fn command(words: &[&str]) -> Command {
+/// What a tool is called, with its time limit.
+pub fn command(words: &[&str]) -> Command {
     let program = program(words[0]);
     let argv = std::iter::once(&*program).chain(words[1..].iter().copied());
     Command { timeout_ms: LIMIT_MS, ..Command::new(argv) }
-}
-
-/// Starts what domains need, unless it runs.
-///
-/// # Errors
-/// This machine is not a privileged domain, or a tool failed.
-pub fn make_ready(spawner: &Spawner) -> Result<(), Refusal> {
-    if !is_privileged_domain() {
-        let message = "this machine is not the privileged domain of a Xen, which alone starts domains";
-        return Err(Refusal::new(Cause::NotSupported, message));
-    }
-    // Before the store runs, whoever asks it waits for ever.
-    if is_store_there() {
-        return Ok(());
-    }
-    for directory in DIRECTORIES {
-        fs::create_dir_all(directory)
-            .map_err(|e| Refusal::of_io(&format!("the directory {directory} could not be made"), &e))?;
-    }
-    run(spawner, &MODULES)?;
-    start(spawner, &["xenstored", "-N", "--pid-file", "/var/run/xenstored.pid"])?;
-    let deadline = Instant::now() + READY_LIMIT;
-    while !is_store_there() {
-        if Instant::now() > deadline {
-            return Err(Refusal::new(
-                Cause::NotStarted,
-                format!("xenstored does not answer; its output is in {LOG}"),
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    run(spawner, &["xen-init-dom0"])?;
-    start(spawner, &["xenconsoled", "--interactive", "--pid-file=/var/run/xenconsoled.pid"])
 }
 
 /// A domain of type `pvh` runs in what processors have for virtual machines.
@@ -116,26 +74,18 @@ fn supports_machines(capabilities: &str) -> bool {
     capabilities.split_whitespace().any(|word| word == "hvm")
 }
 
-/// Starts a daemon in the foreground, so that it ends with the agent.
-fn start(spawner: &Spawner, words: &[&str]) -> Result<(), Refusal> {
-    process::start(spawner, &command(words), LOG).map(drop)
+/// Whether Xen's tool is on the search path.
+pub fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(XL).is_file())
 }
 
-fn is_store_there() -> bool {
-    UnixStream::connect(STORE_SOCKET).is_ok()
-}
-
-/// Whether this machine is the privileged domain of a Xen.
-pub fn is_privileged_domain() -> bool {
-    // Needs xenfs, which nothing else mounts.
-    let _ = rustix::mount::mount("xenfs", "/proc/xen", "xenfs", rustix::mount::MountFlags::empty(), None);
-    fs::read_to_string("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"))
-}
-
-/// A tool on the search path, or where Debian has it.
+/// A tool on the search path; in a machine of the lab, where Debian has it. On a user's machine, the one on the search path is of the Xen that
+/// runs (Debian's `xl` is a script that looks which one that is).
 fn program(name: &str) -> String {
     let debians = Path::new(PROGRAMS).join(name);
-    if debians.is_file() { debians.display().to_string() } else { name.to_owned() }
+    let is_debians = Owner::here() == Owner::Lab && debians.is_file();
+    if is_debians { debians.display().to_string() } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -148,5 +98,17 @@ mod tests {
         assert!(!supports_machines("pv pv_directio shadow gnttab-v1"));
         assert!(!supports_machines("pv hvm_directio"));
         assert!(!supports_machines(""));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_told_from_who_refuses() {
+        let hangs = Finished { signal: Some(9), timed_out: true, ..Finished::default() };
+        let refused = understood(&[XL, "vm-list"], &hangs).unwrap_err();
+        assert_eq!(refused.cause, Cause::TimedOut);
+        assert_eq!(refused.message, "`xl vm-list` did not end within 60 s: Xen or its store does not answer");
+        let fails =
+            Finished { exit_code: Some(1), stderr: b"libxl: error: no\n".to_vec(), ..Finished::default() };
+        let refused = understood(&[XL, "create"], &fails).unwrap_err();
+        assert_eq!(refused.message, "`xl create` failed (ended with exit code 1): libxl: error: no");
     }
 }
