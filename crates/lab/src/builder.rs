@@ -4,7 +4,7 @@ use nestor_link::LinkStatistics;
 use nestor_link::log::LogEnd;
 use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
 use nestor_stack::{
-    Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Relation, Stack,
+    Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Place, Relation, Stack,
 };
 
 use crate::built::{BuiltStack, Top, Undo, UndoStep};
@@ -19,6 +19,7 @@ use crate::root_machine::RootMachine;
 use crate::served_disk::{self, ServedDisk};
 use crate::served_link::ServedLink;
 use crate::tuning::tune;
+use crate::users_xen::{self, require_users_xen};
 use crate::{BuildError, Lab, medium_class, network_disk, user_medium};
 
 impl Lab {
@@ -29,6 +30,7 @@ impl Lab {
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
         stack.require_buildable()?;
         stack.require_place(&self.place)?;
+        require_users_xen(stack, &self.place)?;
         if self.place.is_in_virtual_time() {
             // Every cell begins in the same state.
             self.stop_host();
@@ -87,7 +89,7 @@ impl Lab {
             (LayerDefinition::Partition, Thing::Block { device, zeroed }) => {
                 build_partition(progressing, index, on, &device, zeroed)
             }
-            // The machine was booted under Xen, and has the same device.
+            // The machine was booted under Xen, or is, and has the same device.
             (LayerDefinition::PrivilegedDomain, thing @ Thing::Block { .. }) => Ok(Offered { on, thing }),
             (LayerDefinition::Link, thing) => self.build_link(progressing, index, Offered { on, thing }),
             (LayerDefinition::NetworkFileSystem, thing) => {
@@ -131,6 +133,9 @@ impl Lab {
         let machine = host.machine.clone();
         let on = progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;
+        if self.place == Place::This {
+            users_xen::note(progressing);
+        }
         let (device, zeroed) = match kind {
             MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, on, layer, *kind)?,
             _ => (self.serve_disk(&machine, layer)?, true),

@@ -1,11 +1,12 @@
 //! What this machine can do, and how to fix what it cannot.
 
+mod hypervisors;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nestor_machine::{Cause, Facts, LAB_HYPERVISOR, Refusal, hypervisor, libvirt_here};
-use nestor_stack::layers::hypervisors::RunBy;
-use nestor_stack::{LabPack, LayerSpec, registry};
+use nestor_machine::{Facts, LAB_HYPERVISOR, hypervisor};
+use nestor_stack::{LayerSpec, registry};
 use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 
@@ -94,7 +95,8 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
             .map(|(program, package)| program_finding(program, package, "workloads with --on this")),
     );
     findings.extend(file_systems(facts));
-    findings.push(libvirt());
+    findings.push(hypervisors::libvirt());
+    findings.push(hypervisors::xen());
     findings.push(links(facts));
     findings.push(tracing(facts));
     findings.extend([
@@ -266,29 +268,6 @@ fn file_system(facts: &Facts, layer: &LayerSpec, program: String) -> Option<Find
     Some(finding(&subject, State::Ok, "the kernel and the tools support it", ""))
 }
 
-/// Whether `by=libvirt` works with `--on this`. Emulated hosts have a libvirt of their own.
-fn libvirt() -> Finding {
-    libvirt_finding(libvirt_here())
-}
-
-fn libvirt_finding(here: Result<String, Refusal>) -> Finding {
-    const SUBJECT: &str = "libvirt";
-    match here {
-        Ok(found) => finding(SUBJECT, State::Ok, found, "by=libvirt with --on this"),
-        Err(Refusal { cause: Cause::NotInstalled { .. }, message }) => {
-            let advice = format!(
-                "apt-get install {} libvirt-daemon-system   (for by=libvirt with --on this; for emulated hosts: nestor lab pack {})",
-                RunBy::Libvirt.packages().join(" "),
-                LabPack::Libvirt.name()
-            );
-            finding(SUBJECT, State::Limited, message, advice)
-        }
-        Err(Refusal { message, .. }) => {
-            finding(SUBJECT, State::Limited, message, "by=libvirt with --on this needs it")
-        }
-    }
-}
-
 /// Whether `--on this` can join this machine to a client.
 fn links(facts: &Facts) -> Finding {
     let lacking = if facts.root { kernel_parts::lacking_here(facts) } else { Vec::new() };
@@ -388,17 +367,6 @@ mod tests {
         assert_eq!(missing.state, State::Missing);
         assert!(missing.advice.starts_with("apt-get install no-such-package"));
         assert_eq!(program_finding("sh", "dash", "everything").state, State::Ok);
-    }
-
-    #[test]
-    fn a_libvirt_that_is_missing_comes_with_its_package() {
-        let program = "virsh".to_owned();
-        let missing =
-            libvirt_finding(Err(Refusal::new(Cause::NotInstalled { program }, "virsh is not installed")));
-        assert_eq!(missing.state, State::Limited);
-        assert!(missing.advice.contains("libvirt-clients"), "{}", missing.advice);
-        let refused = libvirt_finding(Err(Refusal::new(Cause::NotPermitted, "its socket is root's")));
-        assert_eq!(refused.found, "its socket is root's");
     }
 
     #[test]

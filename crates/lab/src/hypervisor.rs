@@ -111,7 +111,7 @@ impl Lab {
         let stack = progressing.stack;
         let layer = stack.layer(index);
         let files =
-            self.files_in(self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
+            self.files_in(stack, self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
         let guest_spec = self.guest_spec(stack, (on, relation), spec, options, files, disk_at_start);
         let place = guest_spec.place;
         let is_new = disk_at_start.is_some();
@@ -289,6 +289,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     };
     same_accelerator
         && kept.hypervisor == wanted.hypervisor
+        && kept.xen_guest == wanted.xen_guest
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus
         && kept.disks_at_start.is_empty()

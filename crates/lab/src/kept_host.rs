@@ -289,7 +289,7 @@ impl Lab {
             if options.disk.attach() == Attach::AtStart || self.machines.get(parent).is_none() {
                 continue;
             }
-            let files = self.files_in(parent)?;
+            let files = self.files_in(stack, parent)?;
             let spec = self.guest_spec(stack, (index, relation), definition, &options, files, None);
             self.guest(stack, (index, relation), spec, false)?;
         }

@@ -236,8 +236,13 @@ impl Lab {
     pub(crate) fn files_for(&mut self, stack: &Stack) -> Result<LabFiles, BuildError> {
         match stack.lab_pack() {
             None => self.ground_files(),
-            Some(pack) => Ok(self.packs.get(&pack).cloned().ok_or(LabProblem::NoPack { pack })?),
+            Some(pack) => self.pack(pack),
         }
+    }
+
+    /// The lab image with more in it.
+    pub(crate) fn pack(&self, pack: LabPack) -> Result<LabFiles, BuildError> {
+        Ok(self.packs.get(&pack).cloned().ok_or(LabProblem::NoPack { pack })?)
     }
 
     /// The outermost host: the emulated one, booted when first needed and again when a stack needs more memory, or
@@ -313,7 +318,8 @@ impl Lab {
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        if is_remembered && !spec.accelerator.is_some_and(Accelerator::is_emulation) {
+        // Of a machine whose layer leaves no choice, nothing was found out.
+        if is_remembered && spec.accelerator.is_none_or(Accelerator::is_hardware_assisted) {
             self.memory.remember(identity, boot.accelerator);
         }
         let place = spec.place;

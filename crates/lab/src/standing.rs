@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_machine::{DiskAttachment, Facts, InterfaceAttachment, Machine, MachineError, MachineSpec};
-use nestor_stack::{Accelerator, MachineIndex, MachineLabel, Relation};
+use nestor_stack::{Accelerator, MachineIndex, MachineLabel, Relation, Stack};
 
 use crate::built::BuiltMachine;
 use crate::lab::LabFiles;
@@ -102,11 +102,12 @@ impl Lab {
         self.kernel_links.clear();
     }
 
-    /// The lab image as a machine has it that boots others.
-    pub(crate) fn files_in(&mut self, index: MachineIndex) -> Result<LabFiles, BuildError> {
-        match &self.standing(index)?.booted {
-            Some(booted) => Ok(booted.files.clone()),
-            None => self.ground_files(),
+    /// The lab image as a machine has it that boots others of a stack.
+    pub(crate) fn files_in(&mut self, stack: &Stack, index: MachineIndex) -> Result<LabFiles, BuildError> {
+        match (&self.standing(index)?.booted, stack.lab_pack_of_guests()) {
+            (Some(booted), _) => Ok(booted.files.clone()),
+            (None, Some(pack)) => self.pack(pack),
+            (None, None) => self.ground_files(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use nestor_lab::{BuildError, LabFiles, LabProblem};
 use nestor_machine::lab_image::{self, EnsureOptions, LabImage, LabProgress, Recipe};
-use nestor_stack::{LabPack, Stack};
+use nestor_stack::LabPack;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::paths;
@@ -74,12 +74,12 @@ pub fn packs() -> Result<BTreeMap<LabPack, LabFiles>> {
     Ok(packs)
 }
 
-/// The images with more in them that stacks need. Refuses, before anything is started, stacks that need one that has not been made.
+/// The images with more in them that are needed. Refuses, before anything is started, if one has not been made.
 ///
 /// # Errors
 /// One that is needed does not exist, or is not to be trusted.
-pub fn packs_of(stacks: &[Stack]) -> Result<BTreeMap<LabPack, LabFiles>> {
-    let needed: BTreeSet<LabPack> = stacks.iter().filter_map(Stack::lab_pack).collect();
+pub fn packs_of(needed: impl Iterator<Item = LabPack>) -> Result<BTreeMap<LabPack, LabFiles>> {
+    let needed: BTreeSet<LabPack> = needed.collect();
     if needed.is_empty() {
         return Ok(BTreeMap::new());
     }

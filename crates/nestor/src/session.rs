@@ -1,16 +1,15 @@
 //! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_lab::{Lab, LabOptions, most_side_by_side};
+use nestor_lab::{Lab, LabOptions, most_side_by_side, require_users_xen};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_measure::Bench;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
-use nestor_stack::{HostTime, Place, PlaceWish};
+use nestor_stack::{HostTime, LabPack, Place, PlaceWish};
 use nestor_stack::{LayerIndex, Offer, Stack, StackError};
 use nestor_workload::{Workload, WorksOn};
 
@@ -61,9 +60,9 @@ pub fn run_until_interrupted(
     remove_leftovers()?;
     let SettledPlace { place, remark } = arguments.place()?.clone();
     check_settled(study, &place)?;
+    stacks.iter().try_for_each(|stack| require_users_xen(stack, &place))?;
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
-    // Elsewhere machines are as they are.
-    let packs = if place.is_emulated() { lab_image::packs_of(&stacks)? } else { BTreeMap::new() };
+    let packs = lab_image::packs_of(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
     let progress = Progress::new(study.stacks.len() as u64);
     let open = || {
         Lab::open(LabOptions {
@@ -182,9 +181,20 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
     Err(StackError::at_layer(stack, LayerIndex::TOP, message, help).into())
 }
 
-/// Whether this machine has to have the lab image: for an emulated host, or for guests here.
+/// Which lab image with more in it this machine has to have for a stack: for the emulated host, or for guests here.
+fn pack_here(place: &Place, stack: &Stack) -> Option<LabPack> {
+    match place {
+        Place::Emulated(_) => stack.lab_pack(),
+        Place::This => stack.lab_pack_of_guests(),
+        // Machines are as they are, and make the image of their guests themselves.
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => None,
+    }
+}
+
+/// Whether this machine has to have the lab image: for an emulated host, or for guests here that have no other.
 fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
-    let has_guest = |stack: &Stack| stack.innermost_hypervisor().is_some();
+    let has_guest =
+        |stack: &Stack| stack.innermost_hypervisor().is_some() && stack.lab_pack_of_guests().is_none();
     match place {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),

@@ -154,7 +154,7 @@ fn laboratory_here(lab: &LabArguments, study: &Study) -> Result<Laboratory> {
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),
-        packs: lab_image::packs_of(&stacks)?,
+        packs: lab_image::packs_of(stacks.iter().filter_map(Stack::lab_pack))?,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: study.seed,

@@ -1,10 +1,13 @@
 //! A machine of the lab, whose kernel has all that a link of a kernel needs, and in which anything may be broken.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Child, Command as OsCommand, Stdio};
 
 use nestor_machine::message::{Answer, Envelope, Request, read_frame, write_frame};
 use nestor_machine::{
-    Command, Finished, HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk,
+    Command, Finished, HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, ROOT_SERIAL,
+    RootDisk, UnderXen,
 };
 use nestor_stack::{Accelerator, MachineIndex};
 use serde_json::Value;
@@ -20,6 +23,17 @@ pub const OVERWRITE: [&str; 2] = ["--overwrite", "/dev/nullb0"];
 /// How long a command in it may take: its processor is emulated.
 const LIMIT_S: u64 = 1200;
 
+/// Makes the files of the lab image of what the machine itself has of it.
+const KEEP_IMAGE: &str = r#"
+set -e
+umask 077; mkdir -p "$1"; cd "$1"
+cp /boot/vmlinuz /boot/modules.cpio .
+zcat /boot/xen-*.gz >hypervisor
+for disk in /sys/block/*; do
+    [ "$(cat "$disk/serial" 2>/dev/null)" != "$2" ] || head -c "$3" "/dev/${disk##*/}" >root.squashfs
+done
+"#;
+
 /// A machine of the lab, booted by an agent that this test asks as a controller does.
 pub struct LabMachine {
     agent: Child,
@@ -29,7 +43,20 @@ pub struct LabMachine {
 impl LabMachine {
     /// Boots it.
     pub fn boot(sandbox: &Sandbox) -> Self {
-        let image = json(&said(sandbox, &["lab", "build", "--json"]));
+        Self::boot_from(sandbox, &json(&said(sandbox, &["lab", "build", "--json"])), None)
+    }
+
+    /// Boots it as the privileged domain of a Xen, which has memory for others. The lab image is in it, for its guests.
+    pub fn boot_under_xen(sandbox: &Sandbox) -> Self {
+        let image = json(&said(sandbox, &["lab", "pack", "xen", "--json"]));
+        let hypervisor = image["hypervisor"].as_str().expect("a path").to_owned();
+        let xen = UnderXen { hypervisor, privileged_memory_bytes: 2560 << 20 };
+        let mut machine = Self::boot_from(sandbox, &image, Some(xen));
+        machine.keep_image(&image);
+        machine
+    }
+
+    fn boot_from(sandbox: &Sandbox, image: &Value, under_xen: Option<UnderXen>) -> Self {
         let file = |name: &str| image[name].as_str().expect("a path").to_owned();
         let agent = OsCommand::new(binary())
             .arg("agent")
@@ -42,11 +69,11 @@ impl LabMachine {
         assert!(matches!(machine.answer(), Answer::Hello { .. }));
         let spec = MachineSpec {
             place: HOST,
-            memory_bytes: 3 << 30,
+            memory_bytes: if under_xen.is_some() { 4 << 30 } else { 3 << 30 },
             cpus: 2,
             hypervisor: LAB_HYPERVISOR,
             accelerator: Some(Accelerator::Tcg),
-            under_xen: None,
+            under_xen,
             xen_guest: None,
             kernel: file("kernel"),
             modules_cpio: file("modules_cpio"),
@@ -95,6 +122,26 @@ impl LabMachine {
         let finished = self.run(argv);
         assert!(finished.succeeded(), "{argv:?}: {}{}", finished.stdout_text(), finished.stderr_text());
         finished.stdout_text()
+    }
+
+    /// Writes a file in the machine.
+    pub fn write(&mut self, path: &str, contents: Vec<u8>) {
+        let request = Box::new(Request::WriteFile { path: path.to_owned(), contents });
+        let written = self.ask(Request::Forward { machine: HOST, timeout_ms: 60_000, request });
+        assert!(matches!(written, Answer::Done), "{path}: {written:?}");
+    }
+
+    /// Puts the image from which it was booted into its cache.
+    fn keep_image(&mut self, image: &Value) {
+        let here = Path::new(image["directory"].as_str().expect("a path"));
+        let name = here.file_name().and_then(|name| name.to_str()).expect("a hash");
+        let there = format!("/root/.cache/nestor/lab/{name}");
+        let root = fs::metadata(image["root_squashfs"].as_str().expect("a path")).expect("it is there");
+        let bytes = root.len().to_string();
+        self.said(&["sh", "-c", KEEP_IMAGE, "-", &there, ROOT_SERIAL, &bytes]);
+        for name in ["SHA256SUMS", "manifest.json"] {
+            self.write(&format!("{there}/{name}"), fs::read(here.join(name)).expect("the image has it"));
+        }
     }
 
     /// `nestor run --on`, of which nothing must be left.
