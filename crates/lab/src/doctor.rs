@@ -1,5 +1,6 @@
 //! What this machine can do, and how to fix what it cannot.
 
+mod hosted;
 mod hypervisors;
 
 use std::collections::BTreeSet;
@@ -97,6 +98,7 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
     findings.extend(file_systems(facts));
     findings.push(hypervisors::libvirt());
     findings.push(hypervisors::xen());
+    findings.extend(hosted::findings());
     findings.push(links(facts));
     findings.push(tracing(facts));
     findings.extend([

@@ -318,7 +318,7 @@ impl Lab {
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        // Of a machine whose layer leaves no choice, nothing was found out.
+        // What was asked, or may have changed; not what a layer has in any case.
         if is_remembered && spec.accelerator.is_none_or(Accelerator::is_hardware_assisted) {
             self.memory.remember(identity, boot.accelerator);
         }

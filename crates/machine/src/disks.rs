@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hosted;
 use crate::refusal::{Cause, Refusal};
 use crate::xen;
 
@@ -20,6 +21,8 @@ pub enum DiskMark {
     Name(String),
     /// The disk that holds the lab image's root, in every lab machine.
     Root,
+    /// The other disk of a machine that has two and was told by what it knows its root.
+    BesideRoot,
 }
 
 impl DiskMark {
@@ -27,7 +30,12 @@ impl DiskMark {
         match self {
             Self::Serial(serial) => has_serial(disk, serial),
             Self::Name(name) => disk.file_name().is_some_and(|own| own == name.as_str()),
-            Self::Root => has_serial(disk, ROOT_SERIAL) || Self::Name(xen::ROOT_DISK.to_owned()).is_of(disk),
+            Self::Root => {
+                has_serial(disk, ROOT_SERIAL)
+                    || Self::Name(xen::ROOT_DISK.to_owned()).is_of(disk)
+                    || hosted::is_root(disk)
+            }
+            Self::BesideRoot => hosted::is_data(disk),
         }
     }
 }
@@ -38,6 +46,7 @@ impl fmt::Display for DiskMark {
             Self::Serial(serial) => write!(f, "the serial number {serial}"),
             Self::Name(name) => write!(f, "the name {name}"),
             Self::Root => f.write_str("the lab image"),
+            Self::BesideRoot => f.write_str("other contents than the lab image"),
         }
     }
 }

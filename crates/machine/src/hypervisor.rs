@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::disks::DiskMark;
+use crate::hosted::{HostedDisk, HostedIdentity};
 use crate::libvirt::{DomainDisk, DomainIdentity, Libvirt};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
@@ -22,6 +23,8 @@ use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::virtual_time::TimeKeeper;
+use crate::virtualbox::VirtualBox;
+use crate::vmware::Vmware;
 use crate::xen::{self, UsersDomain, Xen, XenDisk};
 
 /// The hypervisor of a kind.
@@ -30,6 +33,8 @@ pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
         HypervisorKind::Qemu => &Qemu,
         HypervisorKind::Xen => &Xen,
         HypervisorKind::Libvirt => &Libvirt,
+        HypervisorKind::VirtualBox => &VirtualBox,
+        HypervisorKind::Vmware => &Vmware,
     }
 }
 
@@ -48,6 +53,8 @@ pub enum OwnDisk {
     Xen(XenDisk),
     /// libvirt's.
     Libvirt(Box<DomainDisk>),
+    /// A hosted hypervisor's.
+    Hosted(Box<HostedDisk>),
 }
 
 impl OwnDisk {
@@ -56,6 +63,7 @@ impl OwnDisk {
         match self {
             Self::Qemu(_) | Self::Libvirt(_) => DiskMark::Serial(serial.to_owned()),
             Self::Xen(_) => DiskMark::Name(xen::DATA_DISK.to_owned()),
+            Self::Hosted(_) => DiskMark::BesideRoot,
         }
     }
 }
@@ -77,6 +85,8 @@ pub enum OutlivingMachine {
     Libvirt(DomainIdentity),
     /// Of the user's Xen.
     Xen(UsersDomain),
+    /// Of a hosted hypervisor.
+    Hosted(HostedIdentity),
 }
 
 impl OutlivingMachine {
@@ -88,6 +98,7 @@ impl OutlivingMachine {
         match self {
             Self::Libvirt(domain) => domain.end(spawner),
             Self::Xen(domain) => domain.end(spawner),
+            Self::Hosted(machine) => machine.end(spawner),
         }
     }
 
@@ -96,6 +107,7 @@ impl OutlivingMachine {
         match self {
             Self::Libvirt(domain) => domain.process().is_some(),
             Self::Xen(domain) => domain.may_be_there(spawner),
+            Self::Hosted(machine) => !machine.has_ended(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::agent::Agent;
 use crate::disks::{self, DiskMark};
 use crate::hypervisor::{Hypervisor, hypervisors};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
-use crate::xen;
+use crate::terminal;
 
 /// How long the kernel may take to see the disk with the root.
 const ROOT_LIMIT: Duration = Duration::from_secs(20);
@@ -27,6 +27,9 @@ const ROOT_LIMIT: Duration = Duration::from_secs(20);
 /// The word on the kernel's command line of a lab machine: it makes the first process the machine's agent. It has a
 /// dot, so that the kernel does not pass it on to programs (Documentation/admin-guide/kernel-parameters.rst).
 pub const GUEST_MARK: &str = "nestor.guest=1";
+
+/// A second list of modules in the initramfs, of machines that need more than others to find their root: names of files in `/modules`.
+pub const MORE_MODULES: &str = "/modules/more";
 
 /// Number of the first pid namespace of every kernel: `PROC_PID_INIT_INO` in include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -99,7 +102,7 @@ fn start() -> Result<(), String> {
     enter_root(&disks::find(&DiskMark::Root, ROOT_LIMIT).map_err(|e| e.message)?)?;
     prepare_root();
     let port = open_agent_port()?;
-    xen::make_raw(&port)
+    terminal::make_raw(&port)
         .map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
     let _ = fs::write("/proc/sys/kernel/printk", least_level_printed(&port));
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
@@ -141,6 +144,7 @@ fn mount_kind(kind: &str, target: &str) -> rustix::io::Result<()> {
 /// Loads the modules that are needed to see the root disk, in the order the lab image's recipe computed.
 fn load_modules() -> Result<(), String> {
     let list = fs::read_to_string("/modules/load").map_err(|e| format!("/modules/load: {e}"))?;
+    let list = list + &fs::read_to_string(MORE_MODULES).unwrap_or_default();
     for name in list.lines().filter(|line| !line.is_empty()) {
         let path = PathBuf::from("/modules").join(name);
         let file = fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -23,7 +23,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 19;
+pub const PROTOCOL: u32 = 20;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;

@@ -150,6 +150,19 @@ pub enum NotUndone {
         /// What Xen's tool said.
         said: String,
     },
+    /// A machine that a hosted hypervisor runs.
+    #[error(
+        "the machine {name} still runs: {said}; end its processes: `kill -9 {pids}`",
+        pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    )]
+    Hosted {
+        /// Its name.
+        name: String,
+        /// The processes that run for it.
+        pids: Vec<u32>,
+        /// What was said when it was to be ended.
+        said: String,
+    },
     /// The kernel's NFS server, which by now has other exports.
     #[error(
         "the NFS server was left running because it has {others} exports besides that of the run ({export}), which was withdrawn; \
@@ -180,6 +193,7 @@ impl NotUndone {
             Self::NfsServer { export, said } => Self::NfsServer { export, said: clipped(said) },
             Self::Domain { name, uri, said } => Self::Domain { name, uri, said: clipped(said) },
             Self::XenDomain { name, said } => Self::XenDomain { name, said: clipped(said) },
+            Self::Hosted { name, pids, said } => Self::Hosted { name, pids, said: clipped(said) },
             other => other,
         }
     }

@@ -19,10 +19,15 @@ pub enum Accelerator {
     Tcg,
     /// `xen`: the processors of the machine that Xen runs on, shared out by Xen.
     Xen,
+    /// `virtualbox`: VirtualBox, which has the processors' support for virtual machines where there is one, and else emulates.
+    #[serde(rename = "virtualbox")]
+    VirtualBox,
+    /// `vmware`: VMware, in the same way.
+    Vmware,
 }
 
 impl Accelerator {
-    const ALL: [Self; 4] = [Self::Hardware, Self::Kvm, Self::Tcg, Self::Xen];
+    const ALL: [Self; 6] = [Self::Hardware, Self::Kvm, Self::Tcg, Self::Xen, Self::VirtualBox, Self::Vmware];
 
     /// As results, stacks and QEMU have it.
     pub const fn name(self) -> &'static str {
@@ -31,6 +36,8 @@ impl Accelerator {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
             Self::Xen => "xen",
+            Self::VirtualBox => "virtualbox",
+            Self::Vmware => "vmware",
         }
     }
 
@@ -38,7 +45,7 @@ impl Accelerator {
     pub const fn is_emulation(self) -> bool {
         match self {
             Self::Tcg => true,
-            Self::Hardware | Self::Kvm | Self::Xen => false,
+            Self::Hardware | Self::Kvm | Self::Xen | Self::VirtualBox | Self::Vmware => false,
         }
     }
 
@@ -46,7 +53,7 @@ impl Accelerator {
     pub const fn is_hardware_assisted(self) -> bool {
         match self {
             Self::Kvm => true,
-            Self::Hardware | Self::Tcg | Self::Xen => false,
+            Self::Hardware | Self::Tcg | Self::Xen | Self::VirtualBox | Self::Vmware => false,
         }
     }
 }

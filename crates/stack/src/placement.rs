@@ -43,7 +43,8 @@ impl Stack {
     pub fn require_place(&self, place: &Place) -> Result<(), StackError> {
         let misplaced = misplaced_link(self, place)
             .or_else(|| misplaced_medium(self, place))
-            .or_else(|| misplaced_xen(self, place));
+            .or_else(|| misplaced_xen(self, place))
+            .or_else(|| misplaced_hosted(self, place));
         let Some(Misplaced { at, option, message, help }) = misplaced else { return Ok(()) };
         Err(match option {
             Some(option) => StackError::at_option(self, at, option, message, help),
@@ -87,6 +88,28 @@ fn misplaced_xen(stack: &Stack, place: &Place) -> Option<Misplaced> {
     let message =
         format!("Nestor uses Xen only on its emulated host and on this machine, but this is `--on {place}`");
     Some(Misplaced::layer(at, message, "use `--on emulated`, or run nestor on that machine with `--on this`"))
+}
+
+/// What the user has installed is on the user's machine alone.
+fn misplaced_hosted(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    let (at, hosted) = stack.indexed_layers().find_map(|(at, layer)| Some((at, layer.spec.hosted()?)))?;
+    let (name, product) = (stack.layer(at).name(), hosted.product);
+    let is_users = matches!(place, Place::This | Place::Ssh(_));
+    let is_outermost = stack.below(at).iter().all(|layer| layer.crossing() == Crossing::None);
+    let message = match (is_users, is_outermost) {
+        (true, true) => return None,
+        (true, false) => {
+            format!("{name} is in a machine of the lab here, and no machine of the lab has {product}")
+        }
+        _ if place.is_emulated() => {
+            format!("no machine of the lab has {product}, and this is `--on {place}`")
+        }
+        _ => {
+            format!("Nestor runs {product} with `--on this` and `--on ssh:HOST`, but this is `--on {place}`")
+        }
+    };
+    let help = "use `--on this` on a machine that has it, with a disk of yours: dev:/dev/… or file:/…";
+    Some(Misplaced::layer(at, message, help))
 }
 
 /// Two machines at most have one virtual time, each with one processor.

@@ -1,5 +1,6 @@
 //! What a layer is, as data: its name, its options, and what it means to have one.
 
+use crate::layers::hypervisors::HostedSpec;
 use std::fmt;
 use std::str::FromStr;
 
@@ -252,11 +253,15 @@ pub enum HypervisorKind {
     Xen,
     /// libvirt, which runs QEMU.
     Libvirt,
+    /// VirtualBox, told by its tool `VBoxManage`.
+    VirtualBox,
+    /// VMware Workstation, told by its tool `vmrun`.
+    Vmware,
 }
 
 impl HypervisorKind {
     /// All that there are.
-    pub const ALL: [Self; 3] = [Self::Qemu, Self::Xen, Self::Libvirt];
+    pub const ALL: [Self; 5] = [Self::Qemu, Self::Xen, Self::Libvirt, Self::VirtualBox, Self::Vmware];
 }
 
 /// How a virtual machine is run.
@@ -266,6 +271,8 @@ pub struct HypervisorSpec {
     pub kind: HypervisorKind,
     /// What executes the guest's instructions.
     pub accelerator: Accelerator,
+    /// What it is if no machine of the lab has it, but only a machine on which its user has installed it.
+    pub hosted: Option<&'static HostedSpec>,
 }
 
 /// The bottom of a stack.

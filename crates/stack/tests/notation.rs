@@ -373,7 +373,10 @@ fn every_two_layers_that_do_not_fit_together_are_answered_with_a_stack_that_is_a
     // Xen has no network yet, so there is nothing to suggest for a stack with both.
     let has_answer = |text: &str| {
         let has = |layers: &[&str]| text.split('/').any(|layer| layers.contains(&layer));
-        !(has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"]))
+        // And what the user has installed stands on media of the user's, not on those that are written here.
+        let hosted: Vec<&str> =
+            registry().iter().filter(|spec| spec.hosted().is_some()).map(|spec| spec.name).collect();
+        !(has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"])) && !has(&hosted)
     };
     for upper in registry().iter().filter(ends_a_stack) {
         for lower in registry() {

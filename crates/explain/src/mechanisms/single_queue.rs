@@ -1,7 +1,7 @@
 //! Only few requests may be under way at once.
 
-use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::devices::QueueDepth;
+use nestor_stack::{Layer, Stack};
 
 use super::Mechanism;
 use crate::advice::{Proposal, has};
@@ -31,8 +31,17 @@ fn narrow(e: &Evidence) -> Option<&Edge> {
     })
 }
 
+fn is_narrow(layer: &Layer) -> bool {
+    layer.hypervisor().is_some_and(|options| options.disk.queue() == QueueDepth::Narrow)
+}
+
 fn has_narrow_device(stack: &Stack) -> bool {
-    has(stack, |layer| layer.hypervisor().is_some_and(|options| options.disk.queue() == QueueDepth::Narrow))
+    has(stack, |layer| is_narrow(layer) && layer.spec.hosted().is_none())
+}
+
+/// Of a hypervisor that has other controllers.
+fn has_narrow_hosted_device(stack: &Stack) -> bool {
+    has(stack, |layer| is_narrow(layer) && layer.spec.hosted().is_some())
 }
 
 fn depth(e: &Evidence) -> f64 {
@@ -66,10 +75,16 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let is_of_guest = below.machine != edge.machine;
     found.advice = case.advice(if is_of_guest {
         const {
-            &[Proposal::in_stacks(
-                "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme",
-                has_narrow_device,
-            )]
+            &[
+                Proposal::in_stacks(
+                    "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme",
+                    has_narrow_device,
+                ),
+                Proposal::in_stacks(
+                    "a controller with a deeper queue: disk=virtio-scsi of vbox, disk=nvme of vmware",
+                    has_narrow_hosted_device,
+                ),
+            ]
         }
     } else {
         const { &[Proposal::general("a disk or a controller that takes more requests at once")] }

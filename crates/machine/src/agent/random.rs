@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 
+use nestor_stack::Uuid;
+
 /// `RNDADDENTROPY` of `linux/random.h`: `_IOW('R', 0x03, int[2])`.
 const RNDADDENTROPY: u64 = 0x4008_5203;
 /// `RNDRESEEDCRNG` of the same: `_IO('R', 0x07)`.
@@ -18,6 +20,14 @@ struct PoolInfo {
     entropy_bits: i32,
     bytes: i32,
     data: [u8; BYTES],
+}
+
+/// A UUID that nothing else has.
+///
+/// # Errors
+/// The kernel's generator cannot be read.
+pub fn uuid() -> io::Result<Uuid> {
+    bytes().map(|bits| Uuid::version_4(u128::from_le_bytes(bits)))
 }
 
 /// Bytes that cannot be guessed; after [`mix`], those that the data decides.

@@ -17,6 +17,7 @@ use super::nfs_server::{self, ServerTimes};
 use super::process::Spawner;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::hosted::HostedIdentity;
 use crate::hypervisor::OutlivingMachine;
 use crate::libvirt::DomainIdentity;
 use crate::nfs_export::NfsExport;
@@ -98,6 +99,8 @@ pub enum Resource {
     Domain(DomainIdentity),
     /// A domain of the user's Xen.
     XenDomain(UsersDomain),
+    /// A machine that a hosted hypervisor runs.
+    Hosted(HostedIdentity),
 }
 
 impl From<OutlivingMachine> for Resource {
@@ -105,6 +108,7 @@ impl From<OutlivingMachine> for Resource {
         match machine {
             OutlivingMachine::Libvirt(domain) => Self::Domain(domain),
             OutlivingMachine::Xen(domain) => Self::XenDomain(domain),
+            OutlivingMachine::Hosted(machine) => Self::Hosted(machine),
         }
     }
 }
@@ -128,7 +132,7 @@ impl Resource {
 
     /// Whether it is a machine that outlives its agent. It may use what was made after it: disks are plugged into it later.
     pub(super) fn is_outliving_machine(&self) -> bool {
-        matches!(self, Self::Domain(_) | Self::XenDomain(_))
+        matches!(self, Self::Domain(_) | Self::XenDomain(_) | Self::Hosted(_))
     }
 
     /// Whether it is a mount of what a file server offers.
@@ -163,6 +167,7 @@ impl Resource {
             }
             Self::Domain(domain) => domain.end(&Spawner::new()),
             Self::XenDomain(domain) => domain.end(&Spawner::new()),
+            Self::Hosted(machine) => machine.end(&Spawner::new()),
         }
     }
 }

@@ -40,6 +40,7 @@ pub use cpio::CpioWriter;
 use environment::Environment;
 pub use error::LabImageError;
 pub use initramfs::{MODULE_LOAD_LIST, initramfs};
+pub use modules::ModuleTree;
 use progress::Tracker;
 pub use progress::{LabProgress, LabStage};
 pub use recipe::Recipe;

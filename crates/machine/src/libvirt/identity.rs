@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nestor_stack::Uuid;
 use procfs::process::all_processes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -49,7 +48,7 @@ impl DomainIdentity {
     /// # Errors
     /// The user has named a libvirt that runs no machines of Nestor's, or there is nothing random.
     pub fn new(directory: &Path, place: &str) -> Result<Self, Refusal> {
-        let uuid = random_uuid()
+        let uuid = random::uuid()
             .map_err(|e| Refusal::of_io("a UUID for the domain could not be drawn", &e))?
             .to_string();
         // Several runs may have a machine of this place.
@@ -135,10 +134,6 @@ impl DomainProcess {
     }
 }
 
-fn random_uuid() -> std::io::Result<Uuid> {
-    random::bytes().map(|bits| Uuid::version_4(u128::from_le_bytes(bits)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
@@ -147,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_process_of_a_domain_is_the_one_with_its_uuid() {
-        let uuid = random_uuid().unwrap().to_string();
+        let uuid = random::uuid().unwrap().to_string();
         let identity = DomainIdentity { uri: Uri::Session, name: "nestor-guest".into(), uuid: uuid.clone() };
         assert_eq!(identity.process(), None);
         // A shell that waits keeps its arguments. It has them from some time after its start on: once it says something.

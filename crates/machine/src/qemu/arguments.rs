@@ -156,7 +156,7 @@ pub fn command_line(
                 argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
             // Only domains have such disks.
-            DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => {}
+            DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_) | OwnDisk::Hosted(_)) => {}
         }
     }
     argv

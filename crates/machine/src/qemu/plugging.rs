@@ -92,7 +92,9 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
                 remove_when_free(qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
             })
         }
-        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => Err(of_another_hypervisor()),
+        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_) | OwnDisk::Hosted(_)) => {
+            Err(of_another_hypervisor())
+        }
     }
 }
 
@@ -137,7 +139,9 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 undo.push(("device_del", json!({ "id": device["id"] })));
             }
         }
-        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_)) => return Err(of_another_hypervisor()),
+        DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_) | OwnDisk::Hosted(_)) => {
+            return Err(of_another_hypervisor());
+        }
     }
     Ok(())
 }

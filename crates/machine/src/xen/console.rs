@@ -3,9 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
-
 use super::role;
+use crate::terminal::make_raw;
 
 /// The console inside a domain.
 const CONSOLE: &str = "/dev/hvc0";
@@ -20,19 +19,6 @@ pub fn of_this_domain() -> Option<PathBuf> {
     (is_xen && !role::is_labs_privileged_domain())
         .then(|| PathBuf::from(CONSOLE))
         .filter(|console| console.exists())
-}
-
-/// Lets every byte through as it is, if it is a terminal.
-///
-/// # Errors
-/// The kernel's.
-pub fn make_raw(terminal: &File) -> rustix::io::Result<()> {
-    if !isatty(terminal) {
-        return Ok(());
-    }
-    let mut attributes = tcgetattr(terminal)?;
-    attributes.make_raw();
-    tcsetattr(terminal, OptionalActions::Now, &attributes)
 }
 
 /// Opens the privileged domain's end of a console.

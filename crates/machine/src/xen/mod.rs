@@ -21,7 +21,6 @@ use crate::place::MachinePlace;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 pub use configuration::{DATA_DISK, ROOT_DISK};
-pub use console::make_raw;
 use domain::Domain;
 pub use identity::UsersDomain;
 pub use role::{XenRole, role, version};

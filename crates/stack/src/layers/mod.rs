@@ -37,6 +37,8 @@ static REGISTRY: &[&LayerSpec] = &[
     &hypervisors::kvm::LAYER,
     &hypervisors::tcg::LAYER,
     &hypervisors::xen::LAYER,
+    &hypervisors::hosted::vbox::LAYER,
+    &hypervisors::hosted::vmware::LAYER,
     &dom0::LAYER,
     network::NFS,
     network::NBD,

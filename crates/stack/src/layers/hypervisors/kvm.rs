@@ -10,6 +10,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::Hypervisor(HypervisorSpec {
         kind: HypervisorKind::Qemu,
         accelerator: Accelerator::Kvm,
+        hosted: None,
     }),
     packages: options::PACKAGES,
     check: options::check,

@@ -2,6 +2,7 @@
 
 mod block;
 pub mod devices;
+pub(super) mod hosted;
 pub(super) mod kvm;
 mod options;
 mod run_by;
@@ -10,6 +11,7 @@ pub(super) mod xen;
 
 pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
+pub use hosted::{HostedController, HostedDisk, HostedSpec};
 pub use options::{GuestDisk, HypervisorOptions, QemuDisk};
 pub(crate) use options::{check_without_disk, without_disk};
 pub use run_by::RunBy;

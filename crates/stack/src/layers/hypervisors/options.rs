@@ -6,7 +6,7 @@ use super::super::options::{
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, Attach, DeviceModelSpec, QueueDepth};
 use super::run_by::{self, BY, RunBy};
-use super::{CacheMode, HostBlockOptions, XenGuest};
+use super::{CacheMode, HostBlockOptions, HostedDisk, XenGuest};
 use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
     Accelerator, BlockTuning, Bytes, Conflict, HypervisorKind, Layer, LayerDefinition, OptionKind,
@@ -74,6 +74,8 @@ pub enum GuestDisk {
     Qemu(QemuDisk),
     /// By Xen's blkfront from the blkback of the privileged domain.
     Xen(XenGuest),
+    /// On a controller that a program of the user's emulates.
+    Hosted(HostedDisk),
 }
 
 impl GuestDisk {
@@ -85,6 +87,7 @@ impl GuestDisk {
                 iothread: layer.is_on("iothread"),
             }),
             HypervisorKind::Xen => Self::Xen(XenGuest::of(layer)?),
+            HypervisorKind::VirtualBox | HypervisorKind::Vmware => Self::Hosted(HostedDisk::of(layer)?),
         })
     }
 
@@ -93,6 +96,7 @@ impl GuestDisk {
         match self {
             Self::Qemu(disk) => disk.device.name,
             Self::Xen(_) => "xen-blkfront",
+            Self::Hosted(disk) => disk.controller.name,
         }
     }
 
@@ -101,6 +105,8 @@ impl GuestDisk {
         match self {
             Self::Qemu(disk) => disk.device.attach,
             Self::Xen(_) => Attach::Running,
+            // Some of those programs plug disks into some controllers. All of them take disks at the start.
+            Self::Hosted(_) => Attach::AtStart,
         }
     }
 
@@ -109,6 +115,7 @@ impl GuestDisk {
         match self {
             Self::Qemu(disk) => disk.device.kernel_modules,
             Self::Xen(_) => &["xen-blkfront"],
+            Self::Hosted(disk) => disk.controller.kernel_modules,
         }
     }
 
@@ -117,6 +124,7 @@ impl GuestDisk {
         match self {
             Self::Qemu(disk) => disk.device.queue,
             Self::Xen(_) => QueueDepth::Narrow,
+            Self::Hosted(disk) => disk.controller.queue,
         }
     }
 
@@ -126,13 +134,14 @@ impl GuestDisk {
         match self {
             Self::Qemu(disk) => disk.block.cache,
             Self::Xen(_) => CacheMode::None,
+            Self::Hosted(disk) => disk.cache,
         }
     }
 
     /// How Xen runs the guest, if Xen does.
     pub const fn xen_guest(&self) -> Option<XenGuest> {
         match self {
-            Self::Qemu(_) => None,
+            Self::Qemu(_) | Self::Hosted(_) => None,
             Self::Xen(guest) => Some(*guest),
         }
     }
@@ -141,7 +150,7 @@ impl GuestDisk {
     pub const fn guest_is_to_write_through(&self) -> bool {
         match self {
             Self::Qemu(disk) => disk.device.guest_sets_write_cache && !disk.block.cache.write_cache(),
-            Self::Xen(_) => false,
+            Self::Xen(_) | Self::Hosted(_) => false,
         }
     }
 }

@@ -82,8 +82,18 @@ pub(super) fn check(layer: &Layer, disk: &QemuDisk, below: Option<&Layer>) -> Re
     Ok(())
 }
 
-/// Refuses a machine of libvirt's that is to be joined to a network.
+/// Refuses a machine of libvirt's, or of a program of the user's, that is to be joined to a network.
 pub(crate) fn check_without_link(layer: &Layer) -> Result<(), Conflict> {
+    if layer.spec.hosted().is_some() {
+        return Err(Conflict {
+            option: None,
+            message: format!(
+                "{} is joined to a network here, which Nestor does only for machines that it runs itself",
+                layer.name()
+            ),
+            help: format!("use kvm or tcg, or put nbd or nfs below {}", layer.name()),
+        });
+    }
     if RunBy::of(layer) != Some(RunBy::Libvirt) {
         return Ok(());
     }

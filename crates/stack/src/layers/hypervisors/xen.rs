@@ -61,6 +61,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::Hypervisor(HypervisorSpec {
         kind: HypervisorKind::Xen,
         accelerator: Accelerator::Xen,
+        hosted: None,
     }),
     packages: PACKAGES,
     check,

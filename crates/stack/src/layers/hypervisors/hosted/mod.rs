@@ -1,0 +1,130 @@
+//! Hosted hypervisors (of type 2): programs that the user of a machine has installed there, and that no machine of the lab has. One file each.
+
+mod options;
+pub(in crate::layers) mod vbox;
+pub(in crate::layers) mod vmware;
+
+use super::CacheMode;
+use super::devices::QueueDepth;
+use crate::{Layer, LayerDefinition};
+
+/// What there is to know of a program that runs virtual machines on the user's machine.
+#[derive(Debug)]
+pub struct HostedSpec {
+    /// What its maker calls it.
+    pub product: &'static str,
+    /// How its user gets it.
+    pub source: &'static str,
+    /// The layers of images that it opens.
+    pub formats: &'static [&'static str],
+    /// How it opens disks, where its layer has no option for that.
+    pub cache: CacheMode,
+    /// The controllers that it emulates and that have a driver in the lab image, the default first.
+    pub controllers: &'static [HostedController],
+}
+
+/// A disk controller of such a program.
+#[derive(Debug)]
+pub struct HostedController {
+    /// Name in the option `disk`.
+    pub name: &'static str,
+    /// What the program calls the bus.
+    pub bus: &'static str,
+    /// What it calls the model; empty if the bus has one only.
+    pub model: &'static str,
+    /// Modules that the guest's kernel needs, in the order in which to load them.
+    pub kernel_modules: &'static [&'static str],
+    /// How many requests it holds.
+    pub queue: QueueDepth,
+    /// Whether the program can be told to ignore the guest's flushes of its disks, and would by itself.
+    pub may_ignore_flushes: bool,
+}
+
+/// The disk of a layer on such a controller.
+#[derive(Clone, Copy, Debug)]
+pub struct HostedDisk {
+    /// The controller.
+    pub controller: &'static HostedController,
+    /// How the program opens it.
+    pub cache: CacheMode,
+}
+
+impl HostedDisk {
+    pub(super) fn of(layer: &Layer) -> Option<Self> {
+        let name = layer.option(options::DISK)?;
+        let hosted = layer.spec.hosted()?;
+        let controller = hosted.controllers.iter().find(|one| one.name == name)?;
+        let cache = layer.option(options::CACHE).map_or(Some(hosted.cache), CacheMode::from_name)?;
+        Some(Self { controller, cache })
+    }
+}
+
+impl crate::LayerSpec {
+    /// The program of the user's that runs its machine; `None` for other layers.
+    pub fn hosted(&self) -> Option<&'static HostedSpec> {
+        match &self.definition {
+            LayerDefinition::Hypervisor(spec) => spec.hosted,
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GuestDisk;
+    use crate::{HypervisorKind, Place, Stack, registry};
+
+    fn refused(stack: &str) -> String {
+        Stack::parse(stack).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_controller_and_format_is_understood() {
+        for layer in registry().iter().filter(|layer| layer.hosted().is_some()) {
+            let hosted = layer.hosted().unwrap();
+            for controller in hosted.controllers {
+                let stack = format!("ext4/{}:disk={}/file:/disk", layer.name, controller.name);
+                let stack = Stack::parse(&stack).unwrap();
+                let options = stack.layers()[1].hypervisor().unwrap();
+                let GuestDisk::Hosted(disk) = options.disk else { panic!("{}", layer.name) };
+                assert_eq!(disk.controller.name, controller.name);
+                assert_ne!(options.kind, HypervisorKind::Qemu);
+            }
+            for format in hosted.formats {
+                Stack::parse(&format!("ext4/{}/{format}/ext4/file:/disk", layer.name)).unwrap();
+            }
+            let said = refused(&format!("ext4/{}/qcow2/ext4/file:/disk", layer.name));
+            assert!(said.contains("does not open images of the format qcow2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn flushes_are_ignored_only_where_the_program_can() {
+        Stack::parse("ext4/vbox:disk=ide:cache=unsafe/vdi/ext4/file:/disk").unwrap();
+        let said = refused("ext4/vbox:disk=lsi:cache=unsafe/vdi/ext4/file:/disk");
+        assert!(said.contains("VirtualBox passes flushes on to a disk of the controller lsi"), "{said}");
+    }
+
+    #[test]
+    fn what_only_the_users_machine_has_is_refused_elsewhere() {
+        let emulated = "emulated".parse::<Place>().unwrap();
+        for (stack, product) in [("ext4/vbox/vdi/ext4/hdd", "VirtualBox"), ("ext4/vmware/hdd", "VMware")] {
+            let said = Stack::parse(stack).unwrap().require_place(&emulated).unwrap_err().to_string();
+            assert!(said.contains(&format!("no machine of the lab has {product}")), "{said}");
+            assert!(said.contains("use `--on this` on a machine that has it"), "{said}");
+        }
+        let this = Stack::parse("ext4/vbox/vdi/ext4/file:/disk").unwrap();
+        this.require_place(&Place::This).unwrap();
+        this.require_place(&"ssh:host".parse().unwrap()).unwrap();
+        this.require_place(&"ssh:a,ssh:b".parse().unwrap()).unwrap_err();
+        let nested = Stack::parse("ext4/vbox/raw/ext4/kvm/file:/disk").unwrap();
+        let said = nested.require_place(&Place::This).unwrap_err().to_string();
+        assert!(said.contains("vbox is in a machine of the lab here"), "{said}");
+    }
+
+    #[test]
+    fn a_machine_of_the_users_program_is_not_joined_to_a_network() {
+        let said = refused("nfs/vbox/link/ext4/file:/disk");
+        assert!(said.contains("which Nestor does only for machines that it runs itself"), "{said}");
+    }
+}
