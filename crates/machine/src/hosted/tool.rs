@@ -27,8 +27,8 @@ const LIMIT_S: u64 = 120;
 /// Lines of a tool's output that a message shows where none of them says that it is an error.
 const LINES: usize = 6;
 
-/// What ends a question, in small letters.
-const QUESTIONS: [&str; 8] = ["?", "[y/n]", "(y/n)", "[yes/no]", "(yes/no)", "y/n:", "yes/no:", "password:"];
+/// What ends a question, in small letters and without the colon or brackets that may follow.
+const QUESTIONS: [&str; 4] = ["?", "y/n", "yes/no", "password"];
 
 /// A tool, told of one machine.
 pub struct Tool<'a> {
@@ -187,7 +187,8 @@ fn end(mut child: Child, limit: Duration) -> std::io::Result<Finished> {
 fn question(said: &str) -> Option<&str> {
     let last = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let small = last.to_lowercase();
-    QUESTIONS.iter().any(|end| small.ends_with(end)).then_some(last)
+    let end = small.trim_end_matches([':', ')', ']', ' ']);
+    QUESTIONS.iter().any(|question| end.ends_with(question)).then_some(last)
 }
 
 /// The lines that say that something is wrong, without where in the source that is; the last ones if none does.
@@ -243,6 +244,9 @@ mod tests {
             "{refused}"
         );
         assert_eq!(refused.cause, Cause::NotSupported);
+        for asked in ["Do you agree? (yes/no):", "Continue [Y/n] ", "Password: ", "Go on?", "Accept (y/n)?"] {
+            assert_eq!(question(&format!("Terms\n{asked}\n")), Some(asked.trim()));
+        }
         assert_eq!(question("Why?\nBecause."), None);
         assert_eq!(question(""), None);
     }
