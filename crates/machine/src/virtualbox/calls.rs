@@ -1,5 +1,5 @@
-//! The calls that define and start a machine: pure, from a [`Plan`]. What VBoxManage 7.2.22 says of each is what it was asked for; those of 7.0 and
-//! 7.1 have the same words in their manuals.
+//! The calls that define and start a machine: pure, from a [`Plan`]. VBoxManage 7.2.22 was asked what it says to each; 7.0 and 7.1, which are taken to have
+//! the same words, were not asked.
 
 use nestor_stack::layers::hypervisors::CacheMode;
 
