@@ -1,7 +1,10 @@
 //! The agent's stream: the domain's console, `hvc0` inside, and a terminal that `xenconsoled` makes in the privileged domain.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::role;
 use crate::terminal::make_raw;
@@ -26,7 +29,9 @@ pub fn of_this_domain() -> Option<PathBuf> {
 /// # Errors
 /// The kernel's.
 pub fn open(path: &Path) -> std::io::Result<File> {
-    let terminal = File::options().read(true).write(true).open(path)?;
+    // It would become the terminal of an agent that leads a session, and the end of the domain would end the agent.
+    let not_ours = OFlags::NOCTTY.bits().cast_signed();
+    let terminal = File::options().read(true).write(true).custom_flags(not_ours).open(path)?;
     make_raw(&terminal)?;
     Ok(terminal)
 }
