@@ -3,6 +3,8 @@
 //!
 //! Needs root, the lab image, and xorriso and ISOLINUX. No test measures time: a call that hangs, hangs for ever.
 
+#![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::fs;

@@ -1,6 +1,8 @@
 //! Xen on the user's own machine (`--on this`), tried in the privileged domain of a machine of the lab: the program is an ordinary process there, and
 //! the daemons of Xen are started as Debian starts them.
 
+#![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use serde_json::Value;

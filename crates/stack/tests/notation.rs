@@ -376,7 +376,7 @@ fn every_two_layers_that_do_not_fit_together_are_answered_with_a_stack_that_is_a
         // And what the user has installed stands on media of the user's, not on those that are written here.
         let hosted: Vec<&str> =
             registry().iter().filter(|spec| spec.hosted().is_some()).map(|spec| spec.name).collect();
-        !(has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"])) && !has(&hosted)
+        !(has(&hosted) || has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"]))
     };
     for upper in registry().iter().filter(ends_a_stack) {
         for lower in registry() {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_stack::HypervisorKind;
 
 use super::boot_disc::{XORRISO, require_loader};
@@ -26,8 +27,8 @@ pub fn here(kind: HypervisorKind) -> Option<Result<String, Refusal>> {
 }
 
 fn examine(kind: HypervisorKind, product: &dyn Product) -> Result<String, Refusal> {
-    let directory =
-        tempfile::tempdir().map_err(|e| Refusal::of_io("no temporary directory could be made", &e))?;
+    let directory = temporary_directory_in(&place_for_temporary(), "nestor-asked-")
+        .map_err(|e| Refusal::of_io("no temporary directory could be made", &e))?;
     let version = ask(kind, product, directory.path())?;
     product.known().require(product.name(), product.tool(), &version)?;
     for (program, argument, package) in PROGRAMS {
