@@ -24,7 +24,7 @@ const SMALL: &str = "fio:seq-write:scale=0.001";
 const LONG: &str = "fio:rand-write:scale=0.1";
 
 /// The seconds that a call has which is to be given up on. Those that answer do so at once.
-const HANGS: (&str, &str) = ("NESTOR_CALL_LIMIT_S", "10");
+const HANGS: (&str, &str) = ("NESTOR_CALL_LIMIT_S", "30");
 
 /// The calls of a machine of VirtualBox from its definition to its start.
 const VBOX_START: [&str; 11] = [
@@ -230,7 +230,7 @@ fn a_start_that_never_ends_is_given_up_on() {
     let _alone = alone();
     let place = Place::new("ext2/vbox/raw/ext4");
     place.tools.spoil("hang", "startvm");
-    place.fails(&[HANGS], &["startvm", "did not end within 10 s: VirtualBox hangs"]);
+    place.fails(&[HANGS], &["startvm", "did not end within 30 s: VirtualBox hangs"]);
 }
 
 #[test]
@@ -244,11 +244,11 @@ fn whichever_call_never_ends_it_is_given_up_on() {
     for call in calls {
         let place = Place::new("ext2/vbox/raw/ext4");
         place.tools.spoil("hang", call);
-        place.fails(&[HANGS], &[call, "did not end within 10 s: VirtualBox hangs"]);
+        place.fails(&[HANGS], &[call, "did not end within 30 s: VirtualBox hangs"]);
     }
     let place = Place::new("ext2/vmware:disk=ahci");
     place.tools.spoil("hang", "start");
-    place.fails(&[HANGS], &["start", "did not end within 10 s: VMware hangs"]);
+    place.fails(&[HANGS], &["start", "did not end within 30 s: VMware hangs"]);
     // One that does not end a machine keeps none alive.
     for (layer, call) in [("vbox", "controlvm"), ("vbox", "unregistervm"), ("vmware", "stop")] {
         let place = Place::new(&format!("ext2/{layer}:disk=ahci"));

@@ -112,12 +112,12 @@ impl<'a> Tool<'a> {
     /// # Errors
     /// It is not installed, or what it said when it failed.
     pub fn other(&self, argv: &[String]) -> Result<(), Refusal> {
-        let command = Command::new(argv.iter().cloned()).timeout_s(limit_s());
+        let command = Command::new(argv.iter().cloned()).timeout_s(LIMIT_S);
         let finished = process::run(self.spawner, &command, |child| (self.heard)(child.id()))?;
         if finished.succeeded() {
             return Ok(());
         }
-        let ended = finished.end(limit_s());
+        let ended = finished.end(LIMIT_S);
         let said = last_lines(&finished.stderr_text(), "it says", LINES);
         let message = format!("`{}` failed ({ended}){said}", shown(argv));
         Err(Refusal::new(Cause::ProgramFailed { program: argv[0].clone(), ended }, message))
