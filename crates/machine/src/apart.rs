@@ -18,11 +18,10 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer};
-use crate::hypervisor::{OnStart, RunningMachine, Started, not_supported};
+use crate::hypervisor::{OnStart, RunningMachine, Started};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::DiskAttachment;
 use crate::transport::{AGENT_COMMAND, HELLO_LIMIT, TAKE_DOWN_LIMIT};
 
 /// An agent in namespaces of its own.
@@ -86,14 +85,6 @@ impl RunningMachine for ApartMachine {
 
     fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
         self.connection.request(request, limit)
-    }
-
-    fn attach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be plugged into", self.kind()))
-    }
-
-    fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be unplugged from", self.kind()))
     }
 
     fn tick_offset(&self) -> Result<i64, Refusal> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
 use crate::disks::DiskMark;
-use crate::hosted::{HostedDisk, HostedIdentity};
+use crate::hosted::{Hosted, HostedDisk, HostedIdentity};
 use crate::libvirt::{DomainDisk, DomainIdentity, Libvirt};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
@@ -33,8 +33,8 @@ pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
         HypervisorKind::Qemu => &Qemu,
         HypervisorKind::Xen => &Xen,
         HypervisorKind::Libvirt => &Libvirt,
-        HypervisorKind::VirtualBox => &VirtualBox,
-        HypervisorKind::Vmware => &Vmware,
+        HypervisorKind::VirtualBox => &Hosted(&VirtualBox),
+        HypervisorKind::Vmware => &Hosted(&Vmware),
     }
 }
 
@@ -149,12 +149,17 @@ pub trait Hypervisor: Sync {
     /// What can execute the instructions of its machines.
     fn accelerators(&self) -> Accelerators;
 
-    /// Whether this user may have it use hardware virtualisation here. That may still hang or fail.
-    fn may_use_hardware(&self) -> bool;
+    /// Whether this user may have it use hardware virtualisation here. That may still hang or fail. Where nothing else executes the instructions
+    /// of its machines, nothing is to be found out.
+    fn may_use_hardware(&self) -> bool {
+        true
+    }
 
     /// Whether hardware virtualisation works here. A machine is booted to see, in a new directory, for at most as long as the
     /// specification says.
-    fn hardware_works(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> bool;
+    fn hardware_works(&self, _spec: &MachineSpec, _directory: PathBuf, _spawner: &Spawner) -> bool {
+        true
+    }
 
     /// The device of the agent's stream, asked inside a machine; `None` if this is none of its machines, or the device is not there yet.
     fn agent_port(&self) -> Option<PathBuf>;
@@ -178,7 +183,10 @@ pub trait Hypervisor: Sync {
 
     /// The arguments with which `nestor trace hypervisor record` records the disk of a machine that an agent with that work
     /// directory booted; `None` if this hypervisor has no trace of its own.
-    fn trace_arguments(&self, work_directory: &Path, machine: MachinePlace) -> Option<Vec<String>>;
+    fn trace_arguments(&self, _work_directory: &Path, _machine: MachinePlace) -> Option<Vec<String>> {
+        // Its requests are recorded in the guest above it and at the block device below it.
+        None
+    }
 }
 
 /// What a kind of machine does not have.
@@ -211,13 +219,17 @@ pub trait RunningMachine: Send + Sync {
     ///
     /// # Errors
     /// The hypervisor's reason; what was already added for the disk is removed again.
-    fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal>;
+    fn attach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no disk can be plugged into", self.kind()))
+    }
 
     /// Unplugs it and waits until the machine has released it.
     ///
     /// # Errors
     /// The hypervisor's reason.
-    fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal>;
+    fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
+        Err(not_supported("no disk can be unplugged from", self.kind()))
+    }
 
     /// Plugs a network interface in.
     ///

@@ -202,14 +202,6 @@ impl RunningMachine for HostedMachine {
         self.connection.request(request, limit)
     }
 
-    fn attach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be plugged into", self.kind()))
-    }
-
-    fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        Err(not_supported("no disk can be unplugged from", self.kind()))
-    }
-
     fn tick_offset(&self) -> Result<i64, Refusal> {
         Err(not_supported("the offset of the counter is not known of", self.kind()))
     }

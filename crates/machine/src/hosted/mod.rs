@@ -7,6 +7,7 @@ mod boot_modules;
 mod descriptor;
 mod disk;
 mod guest;
+mod hypervisor;
 mod identity;
 mod installed;
 mod machine;
@@ -17,7 +18,7 @@ mod version;
 
 use std::path::PathBuf;
 
-use nestor_stack::HypervisorKind;
+use nestor_stack::{Accelerator, HypervisorKind};
 
 use crate::refusal::Refusal;
 use crate::spec::MachineSpec;
@@ -25,6 +26,7 @@ use crate::virtualbox::VirtualBox;
 use crate::vmware::Vmware;
 pub use disk::{HostedDisk, of_layer as disk_of_layer};
 pub use guest::{agent_port, is_data, is_root};
+pub use hypervisor::Hosted;
 pub use identity::HostedIdentity;
 pub use installed::here;
 pub use machine::HostedMachine;
@@ -33,6 +35,12 @@ pub use version::{Known, first_version};
 
 /// What one of these programs is told in its own way.
 pub trait Product: Sync {
+    /// Which hypervisor it is.
+    fn kind(&self) -> HypervisorKind;
+
+    /// What executes the instructions of its machines.
+    fn accelerator(&self) -> Accelerator;
+
     /// What its maker calls it.
     fn name(&self) -> &'static str;
 

@@ -3,24 +3,27 @@
 mod calls;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use nestor_stack::{Accelerator, HypervisorKind, Layer};
+use nestor_stack::{Accelerator, HypervisorKind};
 
-use crate::agent::process::Spawner;
-use crate::hosted::{self, HostedIdentity, HostedMachine, Known, Plan, Product, Tool, first_version};
-use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, RunningMachine};
-use crate::place::MachinePlace;
+use crate::hosted::{HostedIdentity, Known, Plan, Product, Tool, first_version};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Its tool.
 const TOOL: &str = "VBoxManage";
 
-/// VirtualBox as a hypervisor.
+/// VirtualBox, as one of the hosted hypervisors.
 pub struct VirtualBox;
 
 impl Product for VirtualBox {
+    fn kind(&self) -> HypervisorKind {
+        HypervisorKind::VirtualBox
+    }
+
+    fn accelerator(&self) -> Accelerator {
+        Accelerator::VirtualBox
+    }
+
     fn name(&self) -> &'static str {
         "VirtualBox"
     }
@@ -86,50 +89,4 @@ fn home(identity: &HostedIdentity) -> PathBuf {
 
 fn service(identity: &HostedIdentity) -> String {
     format!("nestor-{}", identity.uuid)
-}
-
-impl Hypervisor for VirtualBox {
-    fn program(&self) -> &'static str {
-        TOOL
-    }
-
-    fn version(&self) -> Option<String> {
-        hosted::here(HypervisorKind::VirtualBox)?.ok()
-    }
-
-    fn accelerators(&self) -> Accelerators {
-        Accelerators { hardware: Accelerator::VirtualBox, fallback: Accelerator::VirtualBox }
-    }
-
-    fn may_use_hardware(&self) -> bool {
-        true
-    }
-
-    fn hardware_works(&self, _spec: &MachineSpec, _directory: PathBuf, _spawner: &Spawner) -> bool {
-        true
-    }
-
-    fn agent_port(&self) -> Option<PathBuf> {
-        hosted::agent_port()
-    }
-
-    fn boot(
-        &self,
-        spec: &MachineSpec,
-        _accelerator: Accelerator,
-        directory: PathBuf,
-        spawner: &Spawner,
-        on_start: &mut OnStart<'_>,
-    ) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        Ok(Arc::new(HostedMachine::boot(HypervisorKind::VirtualBox, spec, directory, spawner, on_start)?))
-    }
-
-    fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
-        hosted::disk_of_layer(HypervisorKind::VirtualBox, layer, name, source)
-    }
-
-    fn trace_arguments(&self, _work_directory: &Path, _machine: MachinePlace) -> Option<Vec<String>> {
-        // Its requests are recorded in the guest above it and in the machine below.
-        None
-    }
 }

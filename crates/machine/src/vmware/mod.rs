@@ -4,16 +4,11 @@
 mod description;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use nestor_stack::{Accelerator, HypervisorKind, Layer};
+use nestor_stack::{Accelerator, HypervisorKind};
 
-use crate::agent::process::Spawner;
-use crate::hosted::{self, HostedIdentity, HostedMachine, Known, Plan, Product, Tool, first_version};
-use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, RunningMachine};
-use crate::place::MachinePlace;
+use crate::hosted::{HostedIdentity, Known, Plan, Product, Tool, first_version};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Its tool.
 const TOOL: &str = "vmrun";
@@ -21,10 +16,18 @@ const TOOL: &str = "vmrun";
 /// Says that a Workstation is meant, not a Player or a server.
 const WORKSTATION: [&str; 2] = ["-T", "ws"];
 
-/// VMware as a hypervisor.
+/// VMware, as one of the hosted hypervisors.
 pub struct Vmware;
 
 impl Product for Vmware {
+    fn kind(&self) -> HypervisorKind {
+        HypervisorKind::Vmware
+    }
+
+    fn accelerator(&self) -> Accelerator {
+        Accelerator::Vmware
+    }
+
     fn name(&self) -> &'static str {
         "VMware"
     }
@@ -85,50 +88,4 @@ fn vmrun(tool: &Tool<'_>, command: &str, path: &Path, how: &str) -> Result<(), R
     let path = path.display().to_string();
     let [kind, workstation] = WORKSTATION;
     tool.call(&[kind, workstation, command, &path, how]).map(drop)
-}
-
-impl Hypervisor for Vmware {
-    fn program(&self) -> &'static str {
-        TOOL
-    }
-
-    fn version(&self) -> Option<String> {
-        hosted::here(HypervisorKind::Vmware)?.ok()
-    }
-
-    fn accelerators(&self) -> Accelerators {
-        Accelerators { hardware: Accelerator::Vmware, fallback: Accelerator::Vmware }
-    }
-
-    fn may_use_hardware(&self) -> bool {
-        true
-    }
-
-    fn hardware_works(&self, _spec: &MachineSpec, _directory: PathBuf, _spawner: &Spawner) -> bool {
-        true
-    }
-
-    fn agent_port(&self) -> Option<PathBuf> {
-        hosted::agent_port()
-    }
-
-    fn boot(
-        &self,
-        spec: &MachineSpec,
-        _accelerator: Accelerator,
-        directory: PathBuf,
-        spawner: &Spawner,
-        on_start: &mut OnStart<'_>,
-    ) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        Ok(Arc::new(HostedMachine::boot(HypervisorKind::Vmware, spec, directory, spawner, on_start)?))
-    }
-
-    fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
-        hosted::disk_of_layer(HypervisorKind::Vmware, layer, name, source)
-    }
-
-    fn trace_arguments(&self, _work_directory: &Path, _machine: MachinePlace) -> Option<Vec<String>> {
-        // Its requests are recorded in the guest above it and in the machine below.
-        None
-    }
 }

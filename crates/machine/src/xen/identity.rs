@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use nestor_stack::Uuid;
 use serde::{Deserialize, Serialize};
 
 use super::tools::{self, XL};
@@ -46,8 +45,7 @@ impl UsersDomain {
     /// There is nothing random.
     pub fn new(place: &str, root: &str) -> Result<Self, Refusal> {
         let failed = |e| Refusal::of_io("a name for the domain could not be drawn", &e);
-        let uuid = random::bytes().map(|bits| Uuid::version_4(u128::from_le_bytes(bits))).map_err(failed)?;
-        let uuid = uuid.to_string();
+        let uuid = random::uuid().map_err(failed)?.to_string();
         // Several runs may have a machine of this place.
         let name = format!("nestor-{place}-{}{}", &uuid[..8], &uuid[9..13]);
         let [root_mark, disk_mark] = [(); 2].map(|()| loop_device::new_mark());

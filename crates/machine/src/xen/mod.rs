@@ -9,7 +9,7 @@ mod memory;
 mod role;
 mod tools;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nestor_stack::{Accelerator, Layer};
@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::process::Spawner;
 use crate::hypervisor::{Accelerators, DiskSource, Hypervisor, OnStart, OwnDisk, RunningMachine};
-use crate::place::MachinePlace;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 pub use configuration::{DATA_DISK, ROOT_DISK};
@@ -68,14 +67,6 @@ impl Hypervisor for Xen {
         Accelerators { hardware: Accelerator::Xen, fallback: Accelerator::Xen }
     }
 
-    fn may_use_hardware(&self) -> bool {
-        true
-    }
-
-    fn hardware_works(&self, _spec: &MachineSpec, _directory: PathBuf, _spawner: &Spawner) -> bool {
-        true
-    }
-
     fn agent_port(&self) -> Option<PathBuf> {
         console::of_this_domain()
     }
@@ -98,10 +89,5 @@ impl Hypervisor for Xen {
             DiskSource::Image { path, .. } => XenDisk::RawImage(path.to_owned()),
         };
         Some(DiskAttachment { serial: name.to_owned(), backend: DiskBackend::Own(OwnDisk::Xen(disk)) })
-    }
-
-    fn trace_arguments(&self, _work_directory: &Path, _machine: MachinePlace) -> Option<Vec<String>> {
-        // blkback hands requests to the block device below it, where they are recorded.
-        None
     }
 }
