@@ -32,7 +32,9 @@ const SHAPES: [&str; 15] = [
 fn values(kind: OptionKind) -> Vec<String> {
     match kind {
         OptionKind::Flag => vec!["on".to_owned(), "off".to_owned()],
-        OptionKind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        OptionKind::Choice(words) | OptionKind::Word(words) => {
+            words.iter().map(|word| (*word).to_owned()).collect()
+        }
         OptionKind::Size { min, max, .. } => vec![min.to_string(), max.to_string()],
         OptionKind::Number { min, max } => vec![min.to_string(), max.to_string()],
         OptionKind::BitRate { min, max } => vec![min.to_string(), max.to_string()],

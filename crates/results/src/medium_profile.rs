@@ -1,7 +1,7 @@
 //! The profile of a stack's modelled disk.
 
 use nestor_disk::Profile;
-use nestor_stack::{Stack, StackError};
+use nestor_stack::{LayerIndex, Stack, StackError};
 
 /// The profile of the modelled disk at the bottom of a stack; `None` for the user's own media.
 ///
@@ -9,10 +9,24 @@ use nestor_stack::{Stack, StackError};
 ///
 /// If the stack names a profile that does not exist or is of another kind of medium. The error points at it.
 pub fn medium_profile(stack: &Stack) -> Result<Option<&'static Profile>, StackError> {
-    let medium = stack.medium();
+    profile_of(stack, stack.medium_index())
+}
+
+/// That the modelled disks of a stack have profiles, that of its source too.
+///
+/// # Errors
+///
+/// See [`medium_profile`].
+pub fn check_profiles(stack: &Stack) -> Result<(), StackError> {
+    let last_of_source = stack.indexed_source().next_back().map(|(at, _)| at);
+    let media = [Some(stack.medium_index()), last_of_source];
+    media.into_iter().flatten().try_for_each(|at| profile_of(stack, at).map(drop))
+}
+
+fn profile_of(stack: &Stack, at: LayerIndex) -> Result<Option<&'static Profile>, StackError> {
+    let medium = stack.layer(at);
     let Some(disk) = medium.modelled_disk() else { return Ok(None) };
     let refuse = |message: String| {
-        let at = stack.medium_index();
         Err(StackError::at_option(stack, at, "profile", message, "`nestor disk list` shows them"))
     };
     match nestor_disk::profile(disk.profile.unwrap_or(medium.name())) {
@@ -36,6 +50,10 @@ mod tests {
         assert!(of("ext4/hdd").unwrap().is_some() && of("ext4/null").unwrap().is_some());
         assert!(of("dev:/dev/sdb").unwrap().is_none());
         let said = of("ext4/hdd:none-such").unwrap_err().to_string();
+        assert!(said.contains("no disk profile is called `none-such`"), "{said}");
+        let source = Stack::parse("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd:none-such").unwrap();
+        assert!(medium_profile(&source).is_ok());
+        let said = check_profiles(&source).unwrap_err().to_string();
         assert!(said.contains("no disk profile is called `none-such`"), "{said}");
         let said = of("ext4/hdd:ssd-sata").unwrap_err().to_string();
         assert!(said.contains("ssd-sata is a profile of ssd, not of hdd"), "{said}");

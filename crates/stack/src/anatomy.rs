@@ -31,7 +31,9 @@ impl<'a> Anatomy<'a> {
 
     /// The image that is the virtual machine's disk.
     pub fn image(&self) -> Option<&'a Layer> {
-        first(self.disk?, |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
+        first(self.disk?, |layer| {
+            matches!(layer, LayerDefinition::ImageFormat(_) | LayerDefinition::SourcedImage(_))
+        })
     }
 
     /// The layers, topmost first, without a method of their own here: those of further machines, loop devices,

@@ -22,7 +22,8 @@ impl LayerDefinition {
     /// decides it.
     pub const fn crossing(&self) -> Crossing {
         match self {
-            Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Partition => Crossing::None,
+            Self::FileSystem(_) | Self::ImageFormat(_) | Self::SourcedImage(_) => Crossing::None,
+            Self::Loop | Self::Partition => Crossing::None,
             Self::NetworkFileSystem | Self::NetworkDisk | Self::PrivilegedDomain | Self::Medium(_) => {
                 Crossing::None
             }
@@ -39,7 +40,7 @@ impl Layer {
     }
 }
 
-/// The position of a layer in its stack, from the application down. Results keep it as a plain number, which may be of no layer of a stack.
+/// The position of a layer in its stack, from the application down; the layers of a source follow those that a write passes. Results keep it as a plain number, which may be of no layer of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerIndex(usize);
@@ -48,7 +49,7 @@ impl LayerIndex {
     /// The layer that the application works on.
     pub const TOP: Self = Self(0);
 
-    /// Its index in [`Stack::layers`].
+    /// Its index in [`Stack::layers`], or behind these in [`Stack::source`].
     pub const fn position(self) -> usize {
         self.0
     }
@@ -68,11 +69,19 @@ impl LayerIndex {
 }
 
 impl Stack {
-    /// The layers with their positions, application side first.
+    /// The layers that a write passes with their positions, application side first.
     pub fn indexed_layers(
         &self,
     ) -> impl DoubleEndedIterator<Item = (LayerIndex, &Layer)> + ExactSizeIterator {
         self.layers().iter().enumerate().map(|(position, layer)| (LayerIndex(position), layer))
+    }
+
+    /// The layers of the source with their positions, from its link down.
+    pub fn indexed_source(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (LayerIndex, &Layer)> + ExactSizeIterator {
+        let first = self.layers().len();
+        self.source().iter().enumerate().map(move |(position, layer)| (LayerIndex(first + position), layer))
     }
 
     /// The layer at a position.
@@ -81,7 +90,7 @@ impl Stack {
     ///
     /// If the position is not of this stack.
     pub fn layer(&self, index: LayerIndex) -> &Layer {
-        &self.layers()[index.0]
+        &self.lines().all()[index.0]
     }
 
     /// The position of the medium.
@@ -89,14 +98,14 @@ impl Stack {
         LayerIndex(self.layers().len() - 1)
     }
 
-    /// The layers above one of them, application side first.
+    /// The layers above one of them, application side first; of a layer of the source, those of the source.
     pub fn above(&self, index: LayerIndex) -> &[Layer] {
-        &self.layers()[..index.0]
+        &self.lines().all()[self.lines().line_of(index).start..index.0]
     }
 
-    /// The layers below one of them, down to the medium.
+    /// The layers below one of them, down to the medium of its line.
     pub fn below(&self, index: LayerIndex) -> &[Layer] {
-        &self.layers()[index.0 + 1..]
+        &self.lines().all()[index.0 + 1..self.lines().line_of(index).end]
     }
 
     /// The nearest link below a layer.

@@ -79,6 +79,8 @@ pub enum StackErrorKind {
     MissingMedium,
     /// A medium is not the last layer.
     BelowMedium,
+    /// A layer wants a source and has none, or there is a source that no layer, or more than one, wants.
+    Source,
     /// Options, or neighbouring layers, that exclude each other.
     Conflict,
     /// Braces expand to too many stacks or are nested too deeply.
@@ -103,6 +105,7 @@ impl StackErrorKind {
             Self::DuplicateOption => "an option is given twice",
             Self::BadPath => "a medium has no usable path",
             Self::Type | Self::BelowMedium | Self::MissingMedium => "a stack does not fit together",
+            Self::Source => "a stack and its source do not fit together",
             Self::Conflict => "a stack has layers or options that exclude each other",
             Self::TooManyAlternatives => "braces expand to too many stacks",
             Self::NotBuildable => "a stack cannot be built yet",
@@ -143,7 +146,7 @@ impl StackError {
         help: impl Into<String>,
     ) -> Self {
         let span = stack.layer(index).span.clone();
-        Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
+        Self::new(StackErrorKind::Other, stack.text(), span, message).with_help(help)
     }
 
     /// An error that points at the value of an option, or at the layer's name if the option has its default.
@@ -160,7 +163,7 @@ impl StackError {
     ) -> Self {
         let layer = stack.layer(index);
         let span = layer.value_span(option).unwrap_or_else(|| layer.name_span());
-        Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
+        Self::new(StackErrorKind::Other, stack.text(), span, message).with_help(help)
     }
 
     /// Another first line, for errors made with [`Self::at_layer`] and [`Self::at_option`].

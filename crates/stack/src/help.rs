@@ -15,6 +15,8 @@ pub struct LayerHelp {
     pub summary: &'static str,
     /// What it can stand on; empty for a medium.
     pub needs: Vec<Offer>,
+    /// What it needs of a source, behind `//`; `None` for all that have none.
+    pub source: Option<Offer>,
     /// What it gives to the layer above on each of these.
     pub offers: Vec<Offer>,
     /// Whether what is above it is in another machine.
@@ -47,7 +49,8 @@ pub fn layers_help() -> Vec<LayerHelp> {
     let option = |o: &crate::OptionSpec| OptionHelp {
         name: o.name,
         form: match o.kind {
-            OptionKind::Positional | OptionKind::Path => o.kind.form(),
+            kind if kind.is_positional() => kind.form(),
+            OptionKind::Path => o.kind.form(),
             _ => format!("{}={}", o.name, o.kind.form()),
         },
         values: o.kind.allowed(),
@@ -61,6 +64,7 @@ pub fn layers_help() -> Vec<LayerHelp> {
             kind: spec.definition.kind(),
             summary: spec.summary,
             needs: spec.definition.needs().collect(),
+            source: spec.definition.source(),
             offers: spec.definition.rules().iter().map(|rule| rule.offers).collect(),
             new_machine: spec.definition.crossing() != Crossing::None,
             options: spec.options.iter().map(option).collect(),

@@ -13,17 +13,20 @@ pub enum LabPack {
     Xen,
     /// libvirt and its tool `virsh`.
     Libvirt,
+    /// The programs that copy images from machine to machine.
+    Transfer,
 }
 
 impl LabPack {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Xen, Self::Libvirt];
+    pub const ALL: [Self; 3] = [Self::Xen, Self::Libvirt, Self::Transfer];
 
     /// As people name it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xen => "xen",
             Self::Libvirt => "libvirt",
+            Self::Transfer => "transfer",
         }
     }
 }
@@ -31,7 +34,10 @@ impl LabPack {
 impl LayerSpec {
     /// What a machine that builds it needs besides what every lab image has.
     pub fn lab_pack(&self) -> Option<LabPack> {
-        self.definition.is_under_xen().then_some(LabPack::Xen)
+        match self.propagation() {
+            Some(_) => Some(LabPack::Transfer),
+            None => self.definition.is_under_xen().then_some(LabPack::Xen),
+        }
     }
 }
 
@@ -46,6 +52,13 @@ impl Stack {
     /// What its machines need besides what every lab image has.
     pub fn lab_pack(&self) -> Option<LabPack> {
         self.layers().iter().find_map(Layer::lab_pack)
+    }
+
+    /// Two layers that need different things besides what every lab image has.
+    pub(crate) fn needs_two_packs(&self) -> Option<(&Layer, &Layer)> {
+        let mut needing = self.layers().iter().filter_map(|layer| Some((layer, layer.lab_pack()?)));
+        let (first, pack) = needing.next()?;
+        needing.find(|(_, other)| *other != pack).map(|(other, _)| (first, other))
     }
 
     /// What its guests themselves need besides what every lab image has, whatever machine is around them: domains of Xen find their disks by
@@ -71,5 +84,10 @@ mod tests {
         assert_eq!(packs("ext3/dom0/hdd"), (xen, None));
         assert_eq!(packs("ext3/kvm:by=libvirt/hdd"), (Some(LabPack::Libvirt), None));
         assert_eq!(packs("ext3/kvm/hdd"), (None, None));
+        let source = "//link/raw/ext4/hdd";
+        let copied = |hypervisor: &str| format!("ext3/{hypervisor}/copy:scp/ext4/hdd{source}");
+        assert_eq!(packs(&copied("kvm")), (Some(LabPack::Transfer), None));
+        let refused = |hypervisor: &str| Stack::parse(&copied(hypervisor)).unwrap().require_buildable();
+        assert!(refused("kvm").is_ok() && refused("xen").is_err() && refused("kvm:by=libvirt").is_err());
     }
 }

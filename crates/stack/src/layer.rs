@@ -18,7 +18,7 @@ use crate::{
 pub struct Layer {
     /// What kind of layer it is.
     pub spec: &'static LayerSpec,
-    /// Where its name and options stand in [`Stack::source`](crate::Stack::source).
+    /// Where its name and options stand in [`Stack::text`](crate::Stack::text).
     pub span: Range<usize>,
     /// By position in `spec.options`; `None` also for an option written with its default value.
     pub(crate) options: Vec<Option<WrittenOption>>,
@@ -41,7 +41,7 @@ impl WrittenOption {
         let (name, value) = (option.name, &self.value);
         match option.kind {
             // A bare word could also be a flag's name; then the key has to be there.
-            OptionKind::Positional if spec.option(value).is_none() => value.clone(),
+            OptionKind::Positional | OptionKind::Word(_) if spec.option(value).is_none() => value.clone(),
             OptionKind::Path => value.clone(),
             OptionKind::Flag if value == "on" && option.default == Some("off") => name.to_owned(),
             _ => format!("{name}={value}"),
@@ -238,17 +238,17 @@ impl Layer {
             .filter_map(|(option, written)| Some((option.name, written.as_ref()?.shown(self.spec, option))))
     }
 
-    /// Where the option is in the stack's source, key included; `None` if it has its default value.
+    /// Where the option is in the stack's text, key included; `None` if it has its default value.
     pub fn option_span(&self, name: &str) -> Option<Range<usize>> {
         self.written(name).map(|o| o.span.clone())
     }
 
-    /// Where the option's value is in the stack's source; `None` if it has its default value.
+    /// Where the option's value is in the stack's text; `None` if it has its default value.
     pub fn value_span(&self, name: &str) -> Option<Range<usize>> {
         self.written(name).map(|o| o.value_span.clone())
     }
 
-    /// Where the layer's name is in the stack's source.
+    /// Where the layer's name is in the stack's text.
     pub fn name_span(&self) -> Range<usize> {
         self.span.start..self.span.start + self.spec.name.len()
     }

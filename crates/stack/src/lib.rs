@@ -6,9 +6,10 @@
 //! # Grammar
 //!
 //! ```text
-//! stack   = layer *( "/" layer )
+//! stack   = line [ "//" line ]              ; the second line is the source of a layer that wants one
+//! line    = layer *( "/" layer )
 //! layer   = name *( ":" option )            ; every layer but dev and file
-//!         / ( "dev" / "file" ) ":" path     ; the path runs to the end of the stack and is absolute
+//!         / ( "dev" / "file" ) ":" path     ; the path runs to the end of the line and is absolute
 //! option  = key "=" value / flag / word     ; word: the value of the layer's positional option
 //! name    = lower-case letters, digits, "-"
 //! value   = 1*( letter / digit / "." / "_" / "-" / "+" / "=" / "%" )
@@ -28,7 +29,7 @@
 //! What a layer needs below and offers above: `medium: → Block`, `file system: Block → Dir`, `image format: Dir →
 //! Image`, `loop: Image → Block`, `partition: Block → Block`, `hypervisor: Block | Image → Block, in a new machine`; `link: T →
 //! Remote T, in a new machine`, `hypervisor: Remote T → Remote T, in a new machine`, `network file system: Remote Dir → Dir`,
-//! `network disk: Remote Block | Remote Image → Block`. What is remote cannot be at the top. [`Stack::parse`] refuses what
+//! `network disk: Remote Block | Remote Image → Block`; `image from a source: Dir, and a source that is a Remote Image → Image`. What is remote cannot be at the top. [`Stack::parse`] refuses what
 //! does not fit, with a caret under the layer.
 
 mod accelerator;
@@ -45,6 +46,7 @@ mod lab_pack;
 mod layer;
 mod layer_kind;
 pub mod layers;
+mod lines;
 mod machine_name;
 mod machines;
 mod medium_class;
@@ -55,6 +57,7 @@ mod place;
 mod placement;
 mod quantities;
 mod role;
+mod source;
 mod spec;
 mod stack;
 mod under_xen;
@@ -83,7 +86,7 @@ pub use quantities::{BitRate, ParseQuantityError, Percentage, Sectors, TimeSpan}
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,
-    LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, Recovery, SizeRule, Uuid,
+    LayerSpec, MediumKind, MkfsTarget, OptionKind, OptionSpec, Propagation, Recovery, SizeRule, Uuid,
 };
 pub use stack::Stack;
 pub use under_xen::XenDomain;

@@ -14,11 +14,14 @@ pub enum MachineLabel {
     Guest(u32),
     /// `client`, `client 2` … above a link.
     Client(u32),
+    /// `repository`: the machine that has the source of an image.
+    Repository,
 }
 
 const HOST: &str = "host";
 const GUEST: &str = "guest";
 const CLIENT: &str = "client";
+const REPOSITORY: &str = "repository";
 const APPLICATION: &str = "application";
 const GROUND: &str = "ground";
 const MEDIUM: &str = "medium";
@@ -30,6 +33,7 @@ impl MachineLabel {
             Self::Host => (HOST, 1),
             Self::Guest(number) => (GUEST, number),
             Self::Client(number) => (CLIENT, number),
+            Self::Repository => (REPOSITORY, 1),
         };
         if number == 1 { word.to_owned() } else { format!("{word} {number}") }
     }
@@ -39,6 +43,7 @@ impl fmt::Display for MachineLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.write_str("host"),
+            Self::Repository => f.write_str("repository"),
             Self::Guest(1) => f.write_str("guest"),
             Self::Guest(number) => write!(f, "guest {number}"),
             Self::Client(1) => f.write_str("client"),
@@ -60,6 +65,7 @@ impl FromStr for MachineLabel {
         };
         match (word, number) {
             (HOST, 1) => Ok(Self::Host),
+            (REPOSITORY, 1) => Ok(Self::Repository),
             (GUEST, number) => Ok(Self::Guest(number)),
             (CLIENT, number) => Ok(Self::Client(number)),
             _ => Err(()),
@@ -166,6 +172,7 @@ mod tests {
             (MachineName::Of(MachineLabel::Guest(2)), "guest 2"),
             (MachineName::Of(MachineLabel::Client(1)), "client"),
             (MachineName::Of(MachineLabel::Client(3)), "client 3"),
+            (MachineName::Of(MachineLabel::Repository), "repository"),
             (MachineName::Application, "application"),
             (MachineName::Ground, "ground"),
             (MachineName::Medium, "medium"),

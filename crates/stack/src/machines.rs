@@ -8,14 +8,15 @@ pub struct MachineSegment<'a> {
     /// What it is called.
     pub label: MachineLabel,
     /// The layer that is the border to this machine, if it is not the outermost. Its options say how to start it. It runs in the
-    /// machine below and belongs to neither's `layers`.
+    /// machine below, of a repository in the one above, and belongs to neither's `layers`.
     pub crossing: Option<LayerIndex>,
     /// The layers inside this machine, application side first; may be empty (`kvm/hdd`: the raw disk in the guest).
     pub layers: &'a [Layer],
 }
 
 impl Stack {
-    /// The machines of the stack, **outermost first**, so in the order in which they are started. At least one.
+    /// The machines of the stack, **outermost first**, so in the order in which they are started; the repository of a source second,
+    /// because the node's image comes from it. At least one.
     pub fn machines(&self) -> Machines<MachineSegment<'_>> {
         let mut machines = Machines::default();
         let crossings: Vec<(LayerIndex, Crossing)> = self.crossings().collect();
@@ -28,6 +29,11 @@ impl Stack {
             MachineSegment { label, crossing, layers }
         };
         let mut below = machines.push(Relation::Outermost, segment(MachineLabel::Host, None));
+        if let Some((link, _)) = self.indexed_source().next() {
+            let layers = self.below(link);
+            let repository = MachineSegment { label: MachineLabel::Repository, crossing: Some(link), layers };
+            machines.push(Relation::Beside(MachineIndex::OUTERMOST), repository);
+        }
         let (mut guests, mut clients) = (0, 0);
         for (at, crossing) in crossings.iter().rev() {
             let Some(relation) = Relation::across(*crossing, below) else { continue };
@@ -50,11 +56,23 @@ impl Stack {
             .find_map(|(index, machine)| (machine.crossing == Some(layer)).then_some(index))
     }
 
-    /// The machine that a layer runs in; for a border between machines, the one below.
+    /// The machine that has the source.
+    pub fn repository(&self) -> Option<MachineIndex> {
+        let (link, _) = self.indexed_source().next()?;
+        self.machine_across(link)
+    }
+
+    /// The machine that a layer runs in; for a border between machines, the one below. All of a source is in the repository.
     pub fn machine_of(&self, layer: LayerIndex) -> MachineIndex {
+        let medium = self.medium_index();
+        if layer > medium
+            && let Some(repository) = self.repository()
+        {
+            return repository;
+        }
         let machines = self.machines();
         // Each machine has the layers below the crossings that are above it, so the last one that begins below the layer.
-        let is_below = |crossing: Option<LayerIndex>| crossing.is_none_or(|at| at > layer);
+        let is_below = |crossing: Option<LayerIndex>| crossing.is_none_or(|at| at > layer && at <= medium);
         let found = machines.indexed().rev().find(|(_, machine)| is_below(machine.crossing));
         found.map_or(MachineIndex::OUTERMOST, |(index, _)| index)
     }
@@ -112,6 +130,27 @@ mod tests {
             shown("nfs/link/ext4/kvm/nbd/link/hdd"),
             ["host <> hdd", "client <link> nbd", "guest <kvm> ext4", "client 2 <link> nfs"]
         );
+    }
+
+    #[test]
+    fn a_source_is_in_a_repository_beside_the_machine_with_the_medium() {
+        let text = "ext3/kvm/copy:scp/ext3/hdd//link/raw/ext4/ssd";
+        assert_eq!(
+            shown(text),
+            ["host <> copy:scp/ext3/hdd", "repository <link> raw/ext4/ssd", "guest <kvm> ext3"]
+        );
+        let stack = Stack::parse(text).unwrap();
+        let machines = stack.machines();
+        let all = stack.indexed_layers().chain(stack.indexed_source());
+        let labels: Vec<String> =
+            all.map(|(at, _)| machines[stack.machine_of(at)].label.to_string()).collect();
+        let (guest, host, repository) = ("guest", "host", "repository");
+        assert_eq!(labels, [guest, host, host, host, host, repository, repository, repository, repository]);
+        let repository = stack.repository().unwrap();
+        assert_eq!(machines.relation(repository), Some(Relation::Beside(MachineIndex::OUTERMOST)));
+        let (link, _) = stack.indexed_source().next().unwrap();
+        assert_eq!(stack.machine_across(link), Some(repository));
+        assert_eq!((stack.above(link).len(), stack.below(link).len()), (0, 3));
     }
 
     #[test]

@@ -19,6 +19,10 @@ impl Stack {
     /// it runs guests itself at least enough for those. `None` of the outermost machine.
     pub fn memory_of(&self, machine: MachineIndex) -> Option<Bytes> {
         let crossing = self.machines().get(machine)?.crossing?;
+        if crossing > self.medium_index() {
+            // A repository runs no guests.
+            return self.layer(crossing).size(MEMORY_OPTION);
+        }
         Some(memory_above(self.layers(), crossing.position()))
     }
 }

@@ -58,6 +58,7 @@ impl LayerDefinition {
         match self {
             Self::FileSystem(_) => const { &[on(Offer::Block, Offer::Dir)] },
             Self::ImageFormat(_) => const { &[on(Offer::Dir, Offer::Image)] },
+            Self::SourcedImage(_) => const { &[on(Offer::Dir, Offer::Image)] },
             Self::Loop => const { &[on(Offer::Image, Offer::Block)] },
             // A guest has a disk, or an interface on the network.
             Self::Hypervisor(_) => {
@@ -86,6 +87,14 @@ impl LayerDefinition {
             }
             Self::Partition | Self::PrivilegedDomain => const { &[on(Offer::Block, Offer::Block)] },
             Self::Medium(_) => const { &[LayerRule { needs: None, offers: Offer::Block }] },
+        }
+    }
+
+    /// What it needs of a source, besides what it stands on; `None` for all that have none.
+    pub const fn source(&self) -> Option<Offer> {
+        match self {
+            Self::SourcedImage(_) => Some(Offer::RemoteImage),
+            _ => None,
         }
     }
 

@@ -6,9 +6,17 @@ use nestor_text::nearest;
 
 use crate::error::{Candidate, replaced, shown};
 use crate::layer::WrittenOption;
+use crate::lines::Lines;
 use crate::{
     Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Stack, StackError, StackErrorKind, check,
+    source,
 };
+
+/// What separates two layers.
+const SEPARATOR: &str = "/";
+
+/// What separates the layers that a write passes from those of the source.
+pub(crate) const SOURCE: &str = "//";
 
 /// Reads and checks a stack.
 pub(crate) fn stack(text: &str) -> Result<Stack, StackError> {
@@ -16,25 +24,44 @@ pub(crate) fn stack(text: &str) -> Result<Stack, StackError> {
 }
 
 /// Puts layers together and checks that they fit.
-pub(crate) fn of_layers(layers: impl IntoIterator<Item = Layer>) -> Result<Stack, StackError> {
+pub(crate) fn of_layers(
+    main: impl IntoIterator<Item = Layer>,
+    source: impl IntoIterator<Item = Layer>,
+) -> Result<Stack, StackError> {
     let mut text = String::new();
-    let placed = |layer: Layer| {
-        if !text.is_empty() {
-            text.push('/');
-        }
-        layer.written_to(&mut text)
-    };
-    let layers: Vec<Layer> = layers.into_iter().map(placed).collect();
-    if layers.is_empty() {
+    let main = written(main, &mut text, "");
+    let source = written(source, &mut text, SOURCE);
+    if main.is_empty() {
         return Err(no_layers());
     }
-    check::check(&text, &layers).map_err(mended)?;
-    Ok(Stack::from_parts(text, layers))
+    let lines = Lines::new(main, source);
+    check::check(&text, &lines).map_err(mended)?;
+    Ok(Stack::from_parts(text, lines))
+}
+
+/// The layers of a line at the end of a text, to which they are added, `before` the first.
+fn written(line: impl IntoIterator<Item = Layer>, text: &mut String, before: &str) -> Vec<Layer> {
+    let mut separator = before;
+    let placed = |layer: Layer| {
+        text.push_str(separator);
+        separator = SEPARATOR;
+        layer.written_to(text)
+    };
+    line.into_iter().map(placed).collect()
+}
+
+/// What is written before the layer at a position, where the first line has so many layers.
+pub(crate) fn separator_before(position: usize, main: usize) -> &'static str {
+    match position {
+        0 => "",
+        at if at == main => SOURCE,
+        _ => SEPARATOR,
+    }
 }
 
 /// Reads one layer.
 pub(crate) fn layer(text: &str) -> Result<Layer, StackError> {
-    let (layer, end) = layer_at(text, 0)?;
+    let (layer, end) = layer_at(text, 0, text.len())?;
     if end == text.len() {
         return Ok(layer);
     }
@@ -55,9 +82,9 @@ pub(crate) fn option_value(
 
 /// As [`stack`], but what an error suggests is not looked at.
 fn read(text: &str) -> Result<Stack, StackError> {
-    let layers = layers(text)?;
-    check::check(text, &layers)?;
-    Ok(Stack::from_parts(text.to_owned(), layers))
+    let lines = lines(text)?;
+    check::check(text, &lines)?;
+    Ok(Stack::from_parts(text.to_owned(), lines))
 }
 
 /// The error with the best stack that it suggests: one that is right, or becomes right by what its own error suggests, and can be built.
@@ -142,19 +169,39 @@ fn without_gap(text: &str, at: usize) -> String {
 }
 
 /// Reads the layers one by one, each with its options.
-fn layers(text: &str) -> Result<Vec<Layer>, StackError> {
+fn lines(text: &str) -> Result<Lines, StackError> {
     if text.is_empty() {
         return Err(no_layers());
     }
-    let mut layers = Vec::new();
+    let mut main: Vec<Layer> = Vec::new();
     let mut start = 0;
     loop {
-        let (layer, end) = layer_at(text, start)?;
+        // A path ends only where a source can begin, because it may have `//` in it.
+        let wants_source = main.iter().any(|layer| layer.definition().source().is_some());
+        let source = text[start..].find(SOURCE).filter(|_| wants_source);
+        let (layer, end) = layer_at(text, start, source.map_or(text.len(), |at| start + at))?;
+        let may_end = wants_source || source::is_wanted_by(&layer) || layer.medium_kind().is_some();
+        main.push(layer);
+        if end == text.len() {
+            return Ok(Lines::new(main, Vec::new()));
+        }
+        if may_end && text[end..].starts_with(SOURCE) {
+            return Ok(Lines::new(main, source_layers(text, end + SOURCE.len())?));
+        }
+        start = end + SEPARATOR.len();
+    }
+}
+
+/// Reads the layers from a position to the end.
+fn source_layers(text: &str, mut start: usize) -> Result<Vec<Layer>, StackError> {
+    let mut layers = Vec::new();
+    loop {
+        let (layer, end) = layer_at(text, start, text.len())?;
         layers.push(layer);
         if end == text.len() {
             return Ok(layers);
         }
-        start = end + 1;
+        start = end + SEPARATOR.len();
     }
 }
 
@@ -163,12 +210,15 @@ fn no_layers() -> StackError {
     error.with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd")
 }
 
-/// The layer that begins there, and where it ends.
-fn layer_at(text: &str, start: usize) -> Result<(Layer, usize), StackError> {
+/// The layer that begins there, and where it ends; a path ends at `line_end`.
+fn layer_at(text: &str, start: usize, line_end: usize) -> Result<(Layer, usize), StackError> {
     let name_end = text[start..].find(['/', ':']).map_or(text.len(), |i| start + i);
     let spec = find_layer(text, start..name_end)?;
     if spec.takes_path() {
-        return Ok((layer_with_path(text, spec, start, name_end)?, text.len()));
+        return Ok((
+            layer_with_path(text, spec, start, name_end..line_end.max(name_end))?,
+            line_end.max(name_end),
+        ));
     }
     let end = text[name_end..].find('/').map_or(text.len(), |i| name_end + i);
     Ok((layer_with_options(text, spec, start, name_end..end)?, end))
@@ -218,6 +268,7 @@ fn all_names() -> String {
         let kind = match spec.definition {
             LayerDefinition::FileSystem(_) => "file systems",
             LayerDefinition::ImageFormat(_) => "image formats",
+            LayerDefinition::SourcedImage(_) => "images from a source",
             LayerDefinition::Loop => "loop devices",
             LayerDefinition::Hypervisor(_) => "hypervisors",
             LayerDefinition::Link => "links",
@@ -241,23 +292,22 @@ fn layer_with_path(
     text: &str,
     spec: &'static LayerSpec,
     start: usize,
-    name_end: usize,
+    rest: Range<usize>,
 ) -> Result<Layer, StackError> {
-    let name = spec.name;
-    let path_start = (name_end + 1).min(text.len());
-    let path = &text[path_start..];
+    let (name, name_end) = (spec.name, rest.start);
+    let span = (name_end + 1).min(rest.end)..rest.end;
+    let path = &text[span.clone()];
     let bad =
         |span: Range<usize>, message: String| StackError::new(StackErrorKind::BadPath, text, span, message);
     let example = match &spec.definition {
         LayerDefinition::Medium(crate::MediumKind::Device) => "dev:/dev/sdb",
         _ => "file:/srv/disk.img",
     };
-    if path.is_empty() || !text[name_end..].starts_with(':') {
+    if path.is_empty() || !text[rest].starts_with(':') {
         return Err(
             bad(start..name_end, format!("{name} needs a path")).with_help(format!("write it as {example}"))
         );
     }
-    let span = path_start..text.len();
     if !path.starts_with('/') {
         let error = bad(span, format!("the path of {name} must be absolute"));
         return Err(error.with_help(format!("begin it with `/`, as in {example}")));
@@ -268,14 +318,15 @@ fn layer_with_path(
         return Err(error.with_help(format!("end it with the {what}'s name, as in {example}")));
     }
     if let Some((at, c)) = path.char_indices().find(|(_, c)| c.is_control()) {
-        let at = path_start + at;
+        let at = span.start + at;
         let error = bad(at..at + c.len_utf8(), "a path cannot contain a control character here".to_owned());
         return Err(error.with_help("give the file a name without it, or make a link to it"));
     }
+    let line_end = span.end;
     let written = WrittenOption { value: path.to_owned(), span: span.clone(), value_span: span };
     let options =
         spec.options.iter().map(|o| (o.kind == OptionKind::Path).then(|| written.clone())).collect();
-    Ok(Layer { spec, span: start..text.len(), options })
+    Ok(Layer { spec, span: start..line_end, options })
 }
 
 /// `rest` is what follows the name up to the next `/`: empty, or `:` and options.
@@ -348,7 +399,9 @@ fn bare_option(text: &str, spec: &LayerSpec, span: Range<usize>) -> Result<usize
             let error = StackError::new(StackErrorKind::MissingValue, text, span.clone(), message);
             let value = match option.kind {
                 OptionKind::Positional => "NAME",
-                OptionKind::Choice(words) => words.first().copied().unwrap_or_default(),
+                OptionKind::Choice(words) | OptionKind::Word(words) => {
+                    words.first().copied().unwrap_or_default()
+                }
                 _ => option.default.unwrap_or_default(),
             };
             let allowed = option.kind.allowed();
@@ -408,7 +461,7 @@ fn bad_value(
     };
     let error = StackError::new(kind, text, at, message);
     let takes = format!("{name} takes {allowed}");
-    if let OptionKind::Choice(words) = option.kind
+    if let OptionKind::Choice(words) | OptionKind::Word(words) = option.kind
         && let Some(near) = nearest(value, words.iter().copied())
     {
         return error.suggest(&format!("{takes}\ndid you mean {near}?"), replaced(text, value_span, near));

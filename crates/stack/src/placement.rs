@@ -3,8 +3,8 @@
 use crate::error::Candidate;
 use crate::layers::hypervisors::without_disk;
 use crate::{
-    Crossing, HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, Place, Relation,
-    Stack, StackError,
+    Crossing, HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, MediumKind, Place,
+    Relation, Stack, StackError,
 };
 
 /// Options of a link that it does not have on this machine's own kernel, and why.
@@ -41,7 +41,8 @@ impl Stack {
     ///
     /// If a layer or an option cannot be there, on whatever machines.
     pub fn require_place(&self, place: &Place) -> Result<(), StackError> {
-        let misplaced = misplaced_link(self, place)
+        let misplaced = misplaced_source(self, place)
+            .or_else(|| misplaced_link(self, place))
             .or_else(|| misplaced_medium(self, place))
             .or_else(|| misplaced_xen(self, place))
             .or_else(|| misplaced_hosted(self, place));
@@ -53,9 +54,17 @@ impl Stack {
     }
 }
 
+/// The repository is a machine of the lab.
+fn misplaced_source(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    let at = stack.sourced_image().filter(|_| !place.is_emulated())?;
+    let message = format!("its source is a machine of the lab, and this is `--on {place}`");
+    Some(Misplaced::layer(at, message, "use `--on emulated`, or an image without a source"))
+}
+
 fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
     // From the server up: what is joined to the others last is what is too much.
-    let mut links = stack.indexed_layers().rev().filter_map(|(at, layer)| Some((at, layer.link()?)));
+    let all = stack.indexed_layers().chain(stack.indexed_source()).rev();
+    let mut links = all.filter_map(|(at, layer)| Some((at, layer.link()?)));
     let first = links.next();
     let second = links.next().map(|(at, _)| at);
     match (first, place) {
@@ -165,7 +174,12 @@ fn between_two(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Opt
 
 /// What is modelled needs the lab's machines, and what is the user's needs the user's.
 fn misplaced_medium(stack: &Stack, place: &Place) -> Option<Misplaced> {
-    let LayerDefinition::Medium(kind) = stack.medium().definition() else { return None };
+    let media = stack.indexed_layers().chain(stack.indexed_source());
+    let media = media.filter_map(|(at, layer)| Some((at, layer.medium_kind()?)));
+    media.into_iter().find_map(|(at, kind)| misplaced_kind(at, kind, place))
+}
+
+fn misplaced_kind(at: LayerIndex, kind: MediumKind, place: &Place) -> Option<Misplaced> {
     let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
         (true, false) => (
             format!("a modelled disk needs the emulated host, but this is `--on {place}`"),
@@ -177,7 +191,7 @@ fn misplaced_medium(stack: &Stack, place: &Place) -> Option<Misplaced> {
         ),
         _ => return None,
     };
-    Some(Misplaced::layer(stack.medium_index(), message, help))
+    Some(Misplaced::layer(at, message, help))
 }
 
 /// The link that joins a guest to another machine, which no place has.

@@ -59,6 +59,8 @@ pub enum OptionKind {
         /// What else it has to be.
         rule: SizeRule,
     },
+    /// One of these words, written without a key (`copy:scp`); at most one such option or [`Self::Positional`] per layer.
+    Word(&'static [&'static str]),
     /// A whole number from `min` to `max`.
     Number {
         /// Smallest.
@@ -116,6 +118,8 @@ pub enum LayerDefinition {
     FileSystem(FileSystemSpec),
     /// Makes an image of a directory: a disk kept in a file there.
     ImageFormat(ImageFormatSpec),
+    /// Makes an image of a directory and of an image of another machine, which is its source.
+    SourcedImage(Propagation),
     /// Makes a block device of a raw image, in the same machine.
     Loop,
     /// Makes a block device in a new machine of a block device or an image, and joins a new machine to what is over a link.
@@ -140,6 +144,7 @@ impl LayerDefinition {
         match self {
             Self::FileSystem(_) => "file system",
             Self::ImageFormat(_) => "image format",
+            Self::SourcedImage(_) => "image from a source",
             Self::Loop => "loop device",
             Self::Hypervisor(_) => "hypervisor",
             Self::Link => "link",
@@ -243,6 +248,15 @@ pub struct ImageFormatSpec {
     pub libvirt: bool,
 }
 
+/// How an image comes from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Propagation {
+    /// It is copied whole, before it is used.
+    Copy,
+    /// What is read of it is read from the source, and what is written stays here.
+    Overlay,
+}
+
 /// Which program runs virtual machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -339,7 +353,7 @@ impl LayerSpec {
 
     /// The option that is written without a key.
     pub(crate) fn positional(&self) -> Option<&'static OptionSpec> {
-        self.options.iter().find(|o| o.kind == OptionKind::Positional)
+        self.options.iter().find(|o| o.kind.is_positional())
     }
 
     /// Whether everything after the layer's name is a path.
@@ -349,11 +363,16 @@ impl LayerSpec {
 }
 
 impl OptionKind {
+    /// Whether its value is written without a key.
+    pub const fn is_positional(&self) -> bool {
+        matches!(self, Self::Positional | Self::Word(_))
+    }
+
     /// The canonical form of a value, or what values are allowed.
     pub(crate) fn canonical(&self, value: &str) -> Result<String, String> {
         match self {
             Self::Flag if matches!(value, "on" | "off") => Ok(value.to_owned()),
-            Self::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
+            Self::Choice(words) | Self::Word(words) if words.contains(&value) => Ok(value.to_owned()),
             Self::Number { min, max } => canonical_number(value, *min, *max).ok_or_else(|| self.allowed()),
             Self::Size { min, max, rule } => match value.parse::<Bytes>() {
                 Ok(size) if (*min..=*max).contains(&size) && rule.holds(size) => Ok(size.to_string()),
@@ -373,7 +392,7 @@ impl OptionKind {
     pub(crate) fn allowed(&self) -> String {
         match self {
             Self::Flag => "on or off".to_owned(),
-            Self::Choice(words) => enumerated(words.iter().copied(), "or"),
+            Self::Choice(words) | Self::Word(words) => enumerated(words.iter().copied(), "or"),
             Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Size { min, max, rule } => format!("{} from {min} to {max}", rule.words()),
             Self::BitRate { min, max } => format!("a bit rate from {min} to {max}"),
@@ -392,7 +411,7 @@ impl OptionKind {
     pub(crate) fn form(&self) -> String {
         match self {
             Self::Flag => "off|on".to_owned(),
-            Self::Choice(words) => words.join("|"),
+            Self::Choice(words) | Self::Word(words) => words.join("|"),
             Self::Number { .. } => "NUMBER".to_owned(),
             Self::Size { .. } => "SIZE".to_owned(),
             Self::BitRate { .. } => "RATE".to_owned(),

@@ -1,8 +1,8 @@
 //! Reading and printing stacks, over everything the registry has.
 
 use nestor_stack::{
-    BitRate, Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, Percentage, Place,
-    Sectors, SizeRule, Stack, StackError, StackErrorKind, TimeSpan, registry,
+    BitRate, Bytes, Layer, LayerDefinition, LayerSpec, MachineLabel, MachineSegment, Offer, OptionKind,
+    OptionSpec, Percentage, Place, Sectors, SizeRule, Stack, StackError, StackErrorKind, TimeSpan, registry,
 };
 use proptest::prelude::*;
 
@@ -10,7 +10,9 @@ use proptest::prelude::*;
 fn value(kind: &OptionKind) -> BoxedStrategy<String> {
     match *kind {
         OptionKind::Flag => prop_oneof![Just("on".to_owned()), Just("off".to_owned())].boxed(),
-        OptionKind::Choice(words) => proptest::sample::select(words).prop_map(str::to_owned).boxed(),
+        OptionKind::Choice(words) | OptionKind::Word(words) => {
+            proptest::sample::select(words).prop_map(str::to_owned).boxed()
+        }
         OptionKind::Number { min, max } => (min..=max, 0usize..3)
             .prop_map(|(number, zeros)| format!("{}{number}", "0".repeat(zeros)))
             .boxed(),
@@ -88,6 +90,7 @@ fn stack() -> impl Strategy<Value = String> {
             offers = spec.definition.offers(offers);
             specs.insert(0, spec);
         }
+        let has_source = specs.iter().any(|spec| spec.definition.source().is_some());
         // What is of another machine cannot be at the top.
         if !matches!(offers, Some(Offer::Block | Offer::Dir | Offer::Image)) {
             let uses = |spec: &&&'static LayerSpec| {
@@ -96,9 +99,15 @@ fn stack() -> impl Strategy<Value = String> {
             specs.insert(0, registry().iter().find(uses).expect("what is remote can be used"));
         }
         let layers: Vec<_> = specs.into_iter().map(layer).collect();
-        layers.prop_map(|layers| layers.join("/"))
+        layers.prop_map(move |layers| {
+            let source = if has_source { SOURCE } else { "" };
+            format!("{}{source}", layers.join("/"))
+        })
     })
 }
+
+/// The source of a layer that wants one.
+const SOURCE: &str = "//link:rate=10gbit/raw:size=3G/ext4/hdd:wd-re3";
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
@@ -111,7 +120,7 @@ proptest! {
                 let again = Stack::parse(&printed).unwrap();
                 prop_assert_eq!(&again, &stack);
                 prop_assert_eq!(again.to_string(), printed.clone());
-                for layer in again.layers() {
+                for layer in again.layers().iter().chain(again.source()) {
                     prop_assert_eq!(&printed[layer.span.clone()], layer.label());
                     prop_assert_eq!(&printed[layer.name_span()], layer.name());
                     prop_assert_eq!(&Layer::parse(&layer.label()).unwrap(), layer);
@@ -122,8 +131,10 @@ proptest! {
                         }
                     }
                 }
-                let put_together = Stack::of(stack.layers().iter().cloned()).unwrap();
-                prop_assert_eq!(put_together.source(), printed.as_str());
+                let lines = [stack.layers(), stack.source()].map(|line| line.iter().cloned());
+                let [main, source] = lines;
+                let put_together = Stack::with_source(main, source).unwrap();
+                prop_assert_eq!(put_together.text(), printed.as_str());
                 for (layer, read) in put_together.layers().iter().zip(again.layers()) {
                     prop_assert_eq!(&layer.span, &read.span);
                     for option in layer.spec.options {
@@ -134,8 +145,10 @@ proptest! {
                 let json = serde_json::to_string(&stack).unwrap();
                 prop_assert_eq!(serde_json::from_str::<Stack>(&json).unwrap(), stack);
             }
-            // Types fit by construction; only options that exclude each other are left.
-            Err(error) => prop_assert_eq!(error.kind(), nestor_stack::StackErrorKind::Conflict, "{}", error),
+            // Types fit by construction; only options that exclude each other are left, and a second layer that wants the source.
+            Err(error) => prop_assert!(
+                matches!(error.kind(), StackErrorKind::Conflict | StackErrorKind::Source), "{}", error
+            ),
         }
     }
 
@@ -144,13 +157,19 @@ proptest! {
         let Ok(stack) = Stack::parse(&text) else { return Ok(()) };
         let machines = stack.machines();
         let crossings = stack.crossings().count();
-        prop_assert_eq!(machines.len(), crossings + 1);
-        let mut seen: Vec<&Layer> = Vec::new();
-        for machine in machines.iter().rev() {
-            seen.extend(machine.layers);
-            seen.extend(machine.crossing.map(|at| stack.layer(at)));
+        let repositories = usize::from(!stack.source().is_empty());
+        prop_assert_eq!(machines.len(), crossings + 1 + repositories);
+        let crossing = |machine: &MachineSegment<'_>| machine.crossing.map(|at| stack.layer(at).clone());
+        let mut seen: Vec<Layer> = Vec::new();
+        let is_repository = |machine: &&MachineSegment<'_>| machine.label == MachineLabel::Repository;
+        for machine in machines.iter().rev().filter(|machine| !is_repository(machine)) {
+            seen.extend(machine.layers.iter().cloned().chain(crossing(machine)));
         }
-        prop_assert_eq!(seen, stack.layers().iter().collect::<Vec<_>>());
+        prop_assert_eq!(&seen[..], stack.layers());
+        for repository in machines.iter().filter(is_repository) {
+            let source: Vec<Layer> = crossing(repository).into_iter().chain(repository.layers.iter().cloned()).collect();
+            prop_assert_eq!(&source[..], stack.source());
+        }
     }
 
     #[test]
@@ -317,14 +336,17 @@ fn every_layer_says_what_it_is() {
             );
             assert_eq!(spec.options.iter().filter(|o| o.name == option.name).count(), 1);
         }
-        let positional = spec.options.iter().filter(|o| o.kind == OptionKind::Positional).count();
+        let positional = spec.options.iter().filter(|o| o.kind.is_positional()).count();
         let paths = spec.options.iter().filter(|o| o.kind == OptionKind::Path).count();
         assert!(positional <= 1 && (paths == 0 || spec.options.len() == 1));
     }
 }
 
-/// The shortest stack for a layer to stand on, with its separator.
+/// The shortest stack for a layer to stand on, with its separator, and the source that it wants.
 fn below(spec: &LayerSpec) -> &'static str {
+    if spec.definition.source().is_some() {
+        return "/ext4/hdd//link/raw/ext4/hdd";
+    }
     match spec.definition.needs().next() {
         None => "",
         Some(Offer::Block) => "/hdd",
@@ -335,10 +357,14 @@ fn below(spec: &LayerSpec) -> &'static str {
     }
 }
 
-/// The layers by their names alone; one that needs a path has it.
+/// The layers by their names alone; one that needs a path or a word has it.
 fn named(spec: &LayerSpec) -> String {
-    let path = spec.options.iter().any(|option| option.kind == OptionKind::Path);
-    format!("{}{}", spec.name, if path { ":/srv/a" } else { "" })
+    let needed = spec.options.iter().find_map(|option| match option.kind {
+        OptionKind::Path => Some("/srv/a"),
+        OptionKind::Word(words) => words.first().copied(),
+        _ => None,
+    });
+    needed.map_or_else(|| spec.name.to_owned(), |needed| format!("{}:{needed}", spec.name))
 }
 
 /// That what is suggested is a stack which can be built in virtual time, or in the place that the help names.
@@ -373,20 +399,27 @@ fn every_two_layers_that_do_not_fit_together_are_answered_with_a_stack_that_is_a
     // Xen has no network yet, so there is nothing to suggest for a stack with both.
     let has_answer = |text: &str| {
         let has = |layers: &[&str]| text.split('/').any(|layer| layers.contains(&layer));
+        let not_yet: Vec<&str> =
+            registry().iter().filter(|spec| spec.not_buildable.is_some()).map(|spec| spec.name).collect();
         // And what the user has installed stands on media of the user's, not on those that are written here.
         let hosted: Vec<&str> =
             registry().iter().filter(|spec| spec.hosted().is_some()).map(|spec| spec.name).collect();
-        !(has(&hosted) || has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"]))
+        // A source is of the lab's machine with the medium, and there is no third machine beside its two.
+        let third = ["xen", "dom0", "kvm", "tcg", "link", "nfs", "nbd"];
+        !(has(&hosted)
+            || has(&["copy:scp", "overlay"]) && (has(&third) || text.contains("/srv/"))
+            || has(&not_yet)
+            || has(&["xen", "dom0"]) && has(&["link", "nfs", "nbd"]))
     };
     for upper in registry().iter().filter(ends_a_stack) {
         for lower in registry() {
-            let text = format!("{}/{}{}", upper.name, named(lower), below(lower));
+            let text = format!("{}/{}{}", named(upper), named(lower), below(lower));
             error_of(&text)
                 .filter(|_| has_answer(&text))
                 .inspect(|error| suggests_what_is_accepted(&text, error));
         }
         for top in ["ext4", "raw", "nfs", "nbd", "loop"] {
-            let text = format!("{top}/{}{}", upper.name, below(upper));
+            let text = format!("{top}/{}{}", named(upper), below(upper));
             error_of(&text)
                 .filter(|_| has_answer(&text))
                 .inspect(|error| suggests_what_is_accepted(&text, error));
@@ -452,6 +485,10 @@ fn the_table_of_the_design_is_read() {
         "ext4/kvm/nbd/link/hdd",
         "ext4/nbd:sched=none/kvm/kvm/link/hdd",
         "ext4/kvm/qcow2/xfs/kvm/raw/xfs/hdd",
+        "ext3/kvm/copy:scp/ext3/hdd:wd-re3//link:rate=100mbit/raw:size=3G/ext3/hdd:wd-re3",
+        "ext4/kvm/copy:http:ranges=4/ext4/hdd//link/qcow2/xfs/nvme",
+        "ext4/kvm/overlay:over=nfs:prefetch/ext4/hdd//link:memory=2G/raw/ext4/hdd",
+        "ext4/loop/copy:nbd/ext4/file:/srv/disk.img//link/raw/ext4/dev:/dev/sdb",
         "xfs/dev:/dev/sdb",
         "xfs/file:/srv/disk.img",
     ] {

@@ -15,6 +15,7 @@ const fn pack_text(pack: LabPack) -> &'static str {
     match pack {
         LabPack::Xen => include_str!("../../../../lab/packs/xen.toml"),
         LabPack::Libvirt => include_str!("../../../../lab/packs/libvirt.toml"),
+        LabPack::Transfer => include_str!("../../../../lab/packs/transfer.toml"),
     }
 }
 
@@ -147,6 +148,15 @@ mod tests {
             std::iter::once(None).chain(LabPack::ALL.map(Some)).map(|pack| Recipe::of(pack).hash()).collect();
         assert_eq!(hashes.len(), 1 + LabPack::ALL.len());
         assert!(Recipe::of(Some(LabPack::Xen)).hypervisor.is_some());
+    }
+
+    #[test]
+    fn the_pack_of_transfers_has_what_each_of_them_needs() {
+        let has = Recipe::of(Some(LabPack::Transfer)).packages;
+        for transfer in nestor_stack::layers::sourced::transfers::TRANSFERS {
+            let missing = transfer.packages.iter().find(|package| !has.iter().any(|one| one == **package));
+            assert_eq!(missing, None, "{}", transfer.name);
+        }
     }
 
     #[test]

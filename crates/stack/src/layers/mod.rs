@@ -9,6 +9,7 @@ pub mod media;
 pub mod network;
 mod options;
 mod partition;
+pub mod sourced;
 
 use crate::LayerSpec;
 pub use options::{AVAILABLE_OPTION, HOST_MEMORY_OPTION};
@@ -32,6 +33,8 @@ static REGISTRY: &[&LayerSpec] = &[
     &images::vdi::LAYER,
     &images::vhdx::LAYER,
     &images::qed::LAYER,
+    &sourced::copy::LAYER,
+    &sourced::overlay::LAYER,
     &loop_device::LAYER,
     &partition::LAYER,
     &hypervisors::kvm::LAYER,

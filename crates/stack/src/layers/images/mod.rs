@@ -1,6 +1,6 @@
 //! Image formats: how each is made and opened, with `qemu-img` and QMP's `blockdev-add`.
 
-pub(super) mod qcow2;
+pub(crate) mod qcow2;
 pub(super) mod qed;
 pub(super) mod raw;
 pub(super) mod vdi;

@@ -8,7 +8,7 @@ use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{Bytes, ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
 
-pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+pub(crate) static LAYER: LayerSpec = LayerSpec {
     name: "qcow2",
     summary: "qcow2 image: QEMU's format, two levels of tables and reference counts",
     options: &[

@@ -1,0 +1,46 @@
+//! `nbd`: a copy of an exported disk by the protocol of the network block device.
+
+use super::{Transfer, TransferEnds, TransferServer, words};
+use crate::{Layer, OptionKind, OptionSpec};
+
+/// The option with the number of connections.
+pub(in crate::layers::sourced) const CONNECTIONS: OptionSpec = OptionSpec {
+    name: "connections",
+    summary: "connections to the server, side by side (unset: 4)",
+    kind: OptionKind::Number { min: 1, max: 16 },
+    // nbdcopy(1) says what it does by itself.
+    default: None,
+};
+
+pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
+    name: "nbd",
+    summary: "nbdcopy of libnbd from qemu-nbd: several requests at once, and holes of the image stay holes",
+    options: &[CONNECTIONS.name],
+    packages: &["libnbd-bin", "qemu-utils"],
+    server,
+    fetch,
+};
+
+/// The port that is registered for it (IANA, `nbd`).
+const PORT: u16 = 10809;
+
+/// The bytes of the file as they are, whatever image they are.
+fn server(_layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
+    let port = PORT.to_string();
+    let argv =
+        ["qemu-nbd", "--read-only", "--persistent", "--shared", "16", "--port", &port, "--format", "raw"];
+    TransferServer {
+        command: argv.map(str::to_owned).into_iter().chain([ends.source()]).collect(),
+        port: Some(PORT),
+        ..TransferServer::default()
+    }
+}
+
+fn fetch(layer: &Layer, ends: &TransferEnds<'_>) -> Vec<String> {
+    let mut argv = words(["nbdcopy"]);
+    if let Some(connections) = layer.option(CONNECTIONS.name) {
+        argv.push(format!("--connections={connections}"));
+    }
+    argv.extend([format!("nbd://{}:{PORT}", ends.repository_address), ends.target.to_owned()]);
+    argv
+}

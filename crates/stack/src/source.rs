@@ -1,0 +1,156 @@
+//! The source of a stack: the machine that has an image, and the link over which it comes.
+
+use std::borrow::Cow;
+
+use crate::check::{Wanted, check_types, refused};
+use crate::error::{Candidate, replaced};
+use crate::layers::images::qcow2;
+use crate::lines::Lines;
+use crate::parse::SOURCE;
+use crate::{
+    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, LayerSpec, Propagation,
+    Stack, StackError, StackErrorKind,
+};
+
+/// A source as it is suggested.
+const USUAL_SOURCE: &str = "link/raw/ext4/hdd";
+
+/// A layer with a source as it is suggested.
+const USUAL_SOURCED: &str = "copy:scp";
+
+/// Whether a layer wants a source.
+pub(crate) fn is_wanted_by(layer: &Layer) -> bool {
+    layer.definition().source().is_some()
+}
+
+/// Checks that one layer wants the source if there is one, and that it fits.
+pub(crate) fn check_source(text: &str, lines: &Lines) -> Result<(), StackError> {
+    let (main, source) = (lines.main(), lines.source());
+    let mut wanting = main.iter().chain(source).filter(|layer| is_wanted_by(layer));
+    let (first, second) = (wanting.next(), wanting.next());
+    if let (Some(first), Some(second)) = (first, second) {
+        return Err(wanted_twice(text, first, second));
+    }
+    match (first, source.first()) {
+        (None, None) => Ok(()),
+        (Some(layer), None) => Err(missing(text, layer, main)),
+        (None, Some(link)) => Err(unwanted(text, link, main)),
+        (Some(layer), Some(_)) => {
+            let by = layer.definition().source().map(|offer| Wanted::ByLayer(layer, offer));
+            by.map_or(Ok(()), |by| check_types(text, source, &by))?;
+            check_machines(main, source).map_err(|(layer, conflict)| refused(text, layer, conflict))
+        }
+    }
+}
+
+fn missing(text: &str, layer: &Layer, main: &[Layer]) -> StackError {
+    let message = format!("{} needs a source: the image that it is made of, and where that is", layer.name());
+    let error = StackError::new(StackErrorKind::Source, text, layer.span.clone(), message);
+    let end = main.last().map_or(text.len(), |last| last.span.end);
+    error.suggest("write it after the medium", replaced(text, end..end, &format!("{SOURCE}{USUAL_SOURCE}")))
+}
+
+fn unwanted(text: &str, link: &Layer, main: &[Layer]) -> StackError {
+    let span = link.span.start..text.len();
+    let message = "no layer of this stack has a source: copy and overlay have one";
+    let error = StackError::new(StackErrorKind::Source, text, span, message);
+    let image = main.iter().find(|layer| layer.image_format().is_some());
+    let with_source = image.map(|image| Candidate {
+        words: format!("use {USUAL_SOURCED} in the place of {}", image.name()),
+        text: replaced(text, image.span.clone(), USUAL_SOURCED),
+    });
+    let without = Candidate {
+        words: "end the stack at its medium".to_owned(),
+        text: text[..link.span.start - SOURCE.len()].to_owned(),
+    };
+    error.suggest_first_of(with_source.into_iter().chain([without]).collect())
+}
+
+fn wanted_twice(text: &str, first: &Layer, second: &Layer) -> StackError {
+    let message = format!("a stack has one source, and that is of {}", first.name());
+    let error = StackError::new(StackErrorKind::Source, text, second.span.clone(), message);
+    error.suggest("use an image without a source here", replaced(text, second.span.clone(), "raw"))
+}
+
+/// The node is the machine with the medium, and the repository is one machine beside it.
+fn check_machines<'a>(main: &'a [Layer], source: &'a [Layer]) -> Result<(), (&'a Layer, Conflict)> {
+    let refuse = |layer, option, message: String, help: &str| {
+        Err((layer, Conflict { option, message, help: help.to_owned() }))
+    };
+    let crosses = |layer: &&Layer| layer.crossing() != Crossing::None;
+    let at = main.iter().position(is_wanted_by).unwrap_or_default();
+    if main[at..].iter().any(|layer| layer.crossing() != Crossing::None) {
+        let message = format!(
+            "{} is in a guest or a client, and only the machine with the medium has a source",
+            main[at].name()
+        );
+        return refuse(
+            &main[at],
+            None,
+            message,
+            "put it into the machine with the medium, as in ext4/kvm/copy:scp/ext4/hdd",
+        );
+    }
+    if let Some(link) = main.iter().find(|layer| layer.crossing() == Crossing::Beside) {
+        let message = format!("{} joins a third machine to the two of a stack with a source", link.name());
+        return refuse(link, None, message, "use an image without a source, as in nbd/link/raw/ext4/hdd");
+    }
+    if let Some(layer) = source.iter().skip(1).find(crosses) {
+        let message = format!("{} is in the source, and the repository is one machine", layer.name());
+        return refuse(
+            layer,
+            None,
+            message,
+            "put the image on a file system of the repository, as in //link/raw/ext4/hdd",
+        );
+    }
+    match source.last().filter(|medium| medium.is_set(HOST_MEMORY_OPTION)) {
+        Some(medium) => refuse(
+            medium,
+            Some(HOST_MEMORY_OPTION),
+            format!("{HOST_MEMORY_OPTION} is of the machine with the medium, and this is the repository"),
+            "write it at the link of the source: link:memory=…",
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The image of a source: the topmost layer of the repository.
+fn image_of_source(source: &[Layer]) -> Option<&Layer> {
+    source.iter().find(|layer| layer.image_format().is_some())
+}
+
+/// What a layer is to the one above it: a copy has the format of what it is a copy of, and an overlay is a qcow2. Other layers are what
+/// they are.
+pub(crate) fn image_of<'a>(layer: &'a Layer, source: &'a [Layer]) -> Cow<'a, Layer> {
+    match layer.definition() {
+        LayerDefinition::SourcedImage(Propagation::Copy) => {
+            Cow::Borrowed(image_of_source(source).unwrap_or(layer))
+        }
+        LayerDefinition::SourcedImage(Propagation::Overlay) => Cow::Owned(Layer::plain(&qcow2::LAYER)),
+        _ => Cow::Borrowed(layer),
+    }
+}
+
+impl LayerSpec {
+    /// How an image comes from its source; `None` for all other layers.
+    pub const fn propagation(&self) -> Option<Propagation> {
+        match self.definition {
+            LayerDefinition::SourcedImage(propagation) => Some(propagation),
+            _ => None,
+        }
+    }
+}
+
+impl Stack {
+    /// The layer whose source the stack has.
+    pub fn sourced_image(&self) -> Option<LayerIndex> {
+        self.indexed_layers().find(|(_, layer)| is_wanted_by(layer)).map(|(at, _)| at)
+    }
+
+    /// An image as whoever opens it sees it: [`Stack::layer`], but for a copy the layer of its source, whose format it has, and for an
+    /// overlay a qcow2.
+    pub fn opened_image(&self, at: LayerIndex) -> Cow<'_, Layer> {
+        image_of(self.layer(at), self.source())
+    }
+}

@@ -1,0 +1,196 @@
+//! Sources: images that come from another machine.
+
+mod messages;
+
+use messages::snapshots;
+use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
+use nestor_stack::{Bytes, LayerRole, Place, Propagation, Stack};
+
+snapshots! {
+    a_copy_without_a_source: "ext3/kvm/copy:scp/ext3/hdd" => @r#"
+    a stack and its source do not fit together
+      ext3/kvm/copy:scp/ext3/hdd
+               ^^^^^^^^ copy needs a source: the image that it is made of, and where that is
+      write it after the medium: ext3/kvm/copy:scp/ext3/hdd//link/raw/ext4/hdd
+"#;
+    a_copy_without_a_file_system: "ext3/kvm/copy:scp/hdd//link/raw/ext4/hdd" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp/hdd//link/raw/ext4/hdd
+                        ^^^ copy needs a directory below it; hdd offers a block device
+      put a file system between them: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_copy_that_ends_the_line: "ext3/kvm/copy:scp//link/raw/ext4/hdd" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp//link/raw/ext4/hdd
+               ^^^^^^^^ copy needs a directory below it; the stack ends here
+      end it with a medium: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_that_nobody_wants: "ext3/kvm/raw/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack and its source do not fit together
+      ext3/kvm/raw/ext4/hdd//link/raw/ext4/hdd
+                             ^^^^^^^^^^^^^^^^^ no layer of this stack has a source: copy and overlay have one
+      use copy:scp in the place of raw: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_of_a_plain_disk: "ext3/hdd//link/raw/ext4/hdd" => @r#"
+    a stack and its source do not fit together
+      ext3/hdd//link/raw/ext4/hdd
+                ^^^^^^^^^^^^^^^^^ no layer of this stack has a source: copy and overlay have one
+      end the stack at its medium: ext3/hdd
+"#;
+    two_that_want_the_source: "ext3/kvm/copy:scp/ext4/loop/copy:nbd/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack and its source do not fit together
+      ext3/kvm/copy:scp/ext4/loop/copy:nbd/ext4/hdd//link/raw/ext4/hdd
+                                  ^^^^^^^^ a stack has one source, and that is of copy
+      use an image without a source here: ext3/kvm/copy:scp/ext4/loop/raw/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_that_wants_a_source: "ext3/kvm/copy:scp/ext4/hdd//link/overlay/ext4/hdd" => @r#"
+    a stack and its source do not fit together
+      ext3/kvm/copy:scp/ext4/hdd//link/overlay/ext4/hdd
+                                       ^^^^^^^ a stack has one source, and that is of copy
+      use an image without a source here: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_without_a_link: "ext3/kvm/copy:scp/ext4/hdd//raw/ext4/hdd" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp/ext4/hdd//raw/ext4/hdd
+                                  ^^^ copy needs an image over a link as its source; raw offers an image
+      put a link first in the source: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_without_an_image: "ext3/kvm/copy:scp/ext4/hdd//link/ext4/hdd" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp/ext4/hdd//link/ext4/hdd
+                                       ^^^^ link needs an image below it; ext4 offers a directory
+      put an image between them: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_that_is_a_disk: "ext3/kvm/copy:scp/ext4/hdd//link/hdd" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp/ext4/hdd//link/hdd
+                                       ^^^ link needs an image below it; hdd offers a block device
+      put a file system and an image between them: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_source_without_a_medium: "ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4" => @r#"
+    a stack does not fit together
+      ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4
+                                           ^^^^ ext4 needs a block device below it; the stack ends here
+      end it with a medium: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    an_empty_source: "ext3/kvm/copy:scp/ext4/hdd//" => @r#"
+    a stack has an empty layer
+      ext3/kvm/copy:scp/ext4/hdd//
+                                  ^ a layer is missing here
+      remove the extra `/`: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_second_source: "ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack has an empty layer
+      ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd//link/raw/ext4/hdd
+                                                    ^ a layer is missing here
+      remove the extra `/`: ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+"#;
+    a_copy_in_a_guest: "ext3/kvm/copy:scp/ext4/kvm/raw/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/kvm/copy:scp/ext4/kvm/raw/ext4/hdd//link/raw/ext4/hdd
+               ^^^^ copy is in a guest or a client, and only the machine with the medium has a source
+      put it into the machine with the medium, as in ext4/kvm/copy:scp/ext4/hdd
+"#;
+    a_copy_that_is_served: "ext3/nbd/link/copy:scp/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/nbd/link/copy:scp/ext4/hdd//link/raw/ext4/hdd
+               ^^^^ link joins a third machine to the two of a stack with a source
+      use an image without a source, as in nbd/link/raw/ext4/hdd
+"#;
+    a_source_in_a_guest: "ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/kvm/raw/ext4/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/kvm/raw/ext4/hdd
+                                                ^^^ kvm is in the source, and the repository is one machine
+      put the image on a file system of the repository, as in //link/raw/ext4/hdd
+"#;
+    the_memory_of_the_repository: "ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd:host-memory=1G" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd:host-memory=1G
+                                                    ^^^^^^^^^^^^^^ host-memory is of the machine with the medium, and this is the repository
+      write it at the link of the source: link:memory=…
+"#;
+    a_copy_with_tables_under_xen: "ext3/xen/copy:scp/ext4/hdd//link/qcow2/ext4/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/xen/copy:scp/ext4/hdd//link/qcow2/ext4/hdd
+           ^^^ Xen's block back end reads raw images only, and qcow2 has tables of its own
+      use raw, or a block device
+"#;
+    an_overlay_under_a_loop_device: "ext3/loop/overlay/ext4/hdd//link/raw/ext4/hdd" => @r#"
+    a stack has layers or options that exclude each other
+      ext3/loop/overlay/ext4/hdd//link/raw/ext4/hdd
+           ^^^^ loop presents the bytes of the file unchanged; qcow2 has its own format
+      use raw below loop, or kvm above qcow2
+"#;
+    two_slashes_where_no_source_can_be: "ext4//hdd" => @r#"
+    a stack has an empty layer
+      ext4//hdd
+           ^ a layer is missing here
+      remove the extra `/`: ext4/hdd
+"#;
+}
+
+#[test]
+fn a_path_ends_where_the_source_begins_and_only_there() {
+    let stack = Stack::parse("ext4/kvm/copy:nbd/ext4/file:/srv/a b//link/raw/ext4/file:/srv//c").unwrap();
+    let paths =
+        [stack.medium(), stack.source().last().unwrap()].map(|medium| medium.path().unwrap().to_owned());
+    assert_eq!(paths, ["/srv/a b", "/srv//c"].map(Into::<std::path::PathBuf>::into));
+    let without = Stack::parse("ext4/file:/srv//a").unwrap();
+    assert_eq!((without.medium().path().unwrap().to_str(), without.source().len()), (Some("/srv//a"), 0));
+}
+
+#[test]
+fn a_stack_with_a_source_says_what_it_opens() {
+    let opened = |text: &str| {
+        let stack = Stack::parse(text).unwrap();
+        let at = stack.sourced_image().unwrap();
+        (stack.layer(at).spec.propagation(), stack.opened_image(at).label(), stack.role(at))
+    };
+    let copy = opened("ext3/kvm/copy:scp/ext3/hdd//link/qcow2:cluster=2M/ext4/hdd");
+    assert_eq!(copy, (Some(Propagation::Copy), "qcow2:cluster=2M".into(), LayerRole::Image("copy".into())));
+    let overlay = opened("ext3/kvm/overlay/ext3/hdd//link/raw/ext4/hdd");
+    let role = LayerRole::Image("overlay".into());
+    assert_eq!(overlay, (Some(Propagation::Overlay), "qcow2".into(), role));
+    let plain = Stack::parse("ext3/kvm/raw/ext3/hdd").unwrap();
+    assert_eq!((plain.sourced_image(), plain.source().len()), (None, 0));
+}
+
+#[test]
+fn options_are_read() {
+    let stack =
+        Stack::parse("ext4/kvm/overlay:over=nfs:prefetch/ext4/hdd//link:memory=2G/raw/ext4/hdd").unwrap();
+    let at = stack.sourced_image().unwrap();
+    assert_eq!(stack.layer(at).overlay(), Some(OverlayOptions { over: ServedOver::Nfs, prefetch: true }));
+    assert_eq!(stack.memory_of(stack.repository().unwrap()), Some(Bytes::gib(2)));
+    assert_eq!(stack.layer(at).copy().map(|copy| copy.transfer.name), None);
+}
+
+#[test]
+fn two_stacks_with_other_sources_are_two() {
+    let parse = |source: &str| Stack::parse(&format!("ext4/kvm/copy:scp/ext4/hdd//{source}")).unwrap();
+    assert_ne!(parse("link/raw/ext4/hdd"), parse("link/raw/xfs/hdd"));
+    assert_eq!(parse("link/raw:alloc=sparse/ext4/hdd"), parse("link:rate=1000mbit/raw/ext4/hdd"));
+    let stack = parse("link/raw/xfs/hdd");
+    let other = stack.with_layer(
+        stack.indexed_source().next().unwrap().0,
+        nestor_stack::Layer::parse("link:rate=1mbit").unwrap(),
+    );
+    assert_eq!(other.unwrap().to_string(), "ext4/kvm/copy:scp/ext4/hdd//link:rate=1mbit/raw/xfs/hdd");
+    assert_eq!(stack.on_raw_disk().to_string(), "ext4/kvm/hdd");
+    assert_eq!(stack.native().to_string(), "ext4/hdd");
+}
+
+#[test]
+fn sources_are_in_the_lab_alone() {
+    let stack = Stack::parse("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd").unwrap();
+    for place in ["emulated:time=virtual", "emulated:time=real"] {
+        stack.require_place(&place.parse::<Place>().unwrap()).unwrap();
+    }
+    insta::assert_snapshot!(stack.require_place(&"this".parse().unwrap()).unwrap_err(), @r"
+    a stack cannot be used
+      ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+               ^^^^^^^^ its source is a machine of the lab, and this is `--on this`
+      use `--on emulated`, or an image without a source
+    ");
+    stack.require_buildable().unwrap();
+}
