@@ -55,6 +55,7 @@ test: lint build lab
 test-long: lint build lab
 	$(NESTOR) lab pack xen
 	$(NESTOR) lab pack libvirt
+	$(NESTOR) lab pack transfer
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages

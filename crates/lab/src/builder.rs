@@ -2,10 +2,8 @@
 
 use nestor_link::LinkStatistics;
 use nestor_link::log::LogEnd;
-use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
-use nestor_stack::{
-    Layer, LayerDefinition, LayerIndex, MachineIndex, MachineLabel, MediumKind, Place, Relation, Stack,
-};
+use nestor_machine::{Cause, MachineError, Refusal};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineIndex, Stack};
 
 use crate::built::{BuiltStack, Top, Undo, UndoStep};
 use crate::file_system::build_file_system;
@@ -15,12 +13,10 @@ use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
 use crate::partition::{build_partition, forget_partition};
 use crate::progressing::{Offered, Progressing, Thing};
-use crate::root_machine::RootMachine;
-use crate::served_disk::{self, ServedDisk};
+use crate::served_disk::ServedDisk;
 use crate::served_link::ServedLink;
-use crate::tuning::tune;
-use crate::users_xen::{self, require_users_xen};
-use crate::{BuildError, Lab, medium_class, network_disk, user_medium};
+use crate::users_xen::require_users_xen;
+use crate::{BuildError, Lab, network_disk};
 
 impl Lab {
     /// Builds a stack.
@@ -51,7 +47,8 @@ impl Lab {
         let stack = progressing.stack;
         self.prepare_kernel_link(progressing)?;
         let medium = stack.medium_index();
-        let mut offered = self.build_medium(progressing, medium)?;
+        self.boot_host(progressing)?;
+        let mut offered = self.build_medium(progressing, medium, MachineIndex::OUTERMOST)?;
         for (index, layer) in stack.indexed_layers().rev().skip(1) {
             (self.progress)(&format!("building {layer}"));
             offered = self.build_layer(progressing, index, layer, offered)?;
@@ -67,7 +64,7 @@ impl Lab {
     }
 
     /// A layer on what the one below it offers.
-    fn build_layer(
+    pub(crate) fn build_layer(
         &mut self,
         progressing: &mut Progressing<'_>,
         index: LayerIndex,
@@ -81,6 +78,9 @@ impl Lab {
             }
             (LayerDefinition::ImageFormat(spec), Thing::Directory { path, free_bytes }) => {
                 build_image(progressing, index, spec, on, &path, free_bytes)
+            }
+            (LayerDefinition::SourcedImage(_), Thing::Directory { path, .. }) => {
+                self.build_sourced_image(progressing, index, on, &path)
             }
             (LayerDefinition::Loop, Thing::Image { path, .. }) => {
                 self.load_modules(&progressing.machine(on), &["loop"]);
@@ -108,101 +108,6 @@ impl Lab {
         }
     }
 
-    fn build_medium(
-        &mut self,
-        progressing: &mut Progressing<'_>,
-        index: LayerIndex,
-    ) -> Result<Offered, BuildError> {
-        let layer = progressing.stack.layer(index);
-        let LayerDefinition::Medium(kind) = layer.definition() else {
-            return Err(BuildError::refused(layer, "it is not a medium"));
-        };
-        let modelled = kind.is_modelled();
-        if modelled && !self.place.is_emulated() {
-            let what =
-                "a modelled disk needs the emulated host; use `--on emulated`, or dev:/dev/… or file:/… here";
-            return Err(BuildError::refused(layer, what));
-        }
-        if !modelled && self.place.is_emulated() {
-            let what = "a device or file of yours needs your own kernel; use `--on this` or `--on ssh:HOST`, \
-                        or a modelled disk (hdd, ssd, raid0, raid5, null) here";
-            return Err(BuildError::refused(layer, what));
-        }
-        let stack = progressing.stack;
-        let host = self.host(stack)?.built(MachineLabel::Host);
-        let machine = host.machine.clone();
-        let on = progressing.machines.push(Relation::Outermost, host);
-        progressing.modelled = modelled;
-        if self.place == Place::This {
-            users_xen::note(progressing);
-        }
-        let (device, zeroed) = match kind {
-            MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, on, layer, *kind)?,
-            _ => (self.serve_disk(&machine, layer)?, true),
-        };
-        tune(progressing, on, layer, &device)?;
-        Ok(progressing.offer_device(index, on, device, zeroed))
-    }
-
-    /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.
-    fn serve_disk(&mut self, host: &Machine, layer: &Layer) -> Result<String, BuildError> {
-        let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let place = RootMachine::HOST.place();
-        if self.disk.as_ref().is_some_and(|disk| disk.key != served_disk::disk_key(layer)) {
-            if let Some(attachment) = &self.disk_attachment {
-                self.ground().detach_disk(place, attachment).map_err(failed)?;
-                self.disk_attachment = None;
-            }
-            if let Some(disk) = self.disk.take() {
-                disk.stop();
-            }
-        }
-        if let Some(disk) = &self.disk {
-            disk.set_timing(false)?;
-            disk.reset()?;
-        } else {
-            (self.progress)(&format!("starting the modelled disk {layer}"));
-            let work_directory = self.ground_facts.work_directory.clone();
-            let time = self.place.host_time().unwrap_or_default();
-            let disk = ServedDisk::start(self.ground(), &work_directory, layer, time, self.seed)?;
-            let attachment = disk.attachment();
-            if let Err(e) = self.ground().attach_disk(place, &attachment) {
-                disk.stop();
-                return Err(failed(e));
-            }
-            self.disk = Some(disk);
-            self.disk_attachment = Some(attachment);
-        }
-        let device = host.find_disk(&served_disk::mark(), 20_000).map_err(failed)?;
-        // The kernel still caches what the disk held before it was emptied.
-        host.run_ok(Command::new(["blockdev", "--flushbufs", &device])).map_err(failed)?;
-        Ok(device)
-    }
-
-    fn open_user_medium(
-        &mut self,
-        progressing: &mut Progressing<'_>,
-        on: MachineIndex,
-        layer: &Layer,
-        kind: MediumKind,
-    ) -> Result<(String, bool), BuildError> {
-        let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
-        let allowed = self.overwrite.iter().any(|p| p.as_os_str() == path.as_str());
-        let machine = progressing.machine(on);
-        user_medium::take(&machine, layer, &path, kind, allowed)?;
-        progressing.note_undo(on, UndoStep::Release(path.clone()));
-        medium_class::note(progressing, on, layer, kind);
-        if kind == MediumKind::Device {
-            return Ok((path, false));
-        }
-        let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let device = machine.attach_loop(&path, true).map_err(failed)?;
-        progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
-        // A loop device discards by making holes in its file, which read as zeros.
-        let discarded = machine.run(Command::new(["blkdiscard", "--force", &device])).map_err(failed)?;
-        Ok((device, discarded.succeeded()))
-    }
-
     /// Takes a stack down, from the top to the medium. Machines and the modelled disk stay for the next one.
     ///
     /// # Errors
@@ -219,8 +124,8 @@ impl Lab {
     fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), LabProblem> {
         let mut problems = Vec::new();
         // Without its timing the modelled disk does not slow down what is only cleaning.
-        if let Some(disk) = &self.disk {
-            let _ = disk.set_timing(false);
+        for plugged in self.disks.values() {
+            let _ = plugged.disk.set_timing(false);
         }
         for Undo { on, step } in undo.into_iter().rev() {
             let Some(machine) = self.machines.get(on).map(|standing| standing.machine.clone()) else {
@@ -262,18 +167,18 @@ impl Lab {
         Err(LabProblem::NotUndone { problems })
     }
 
-    /// Switches the timing of the modelled disk, with its queue drained, and of the modelled links; nothing for others.
+    /// Switches the timing of the modelled disks, with their queues drained, and of the modelled links; nothing for others.
     ///
     /// # Errors
     /// When the disk or a link does not answer.
     pub fn set_timing(&self, on: bool) -> Result<(), BuildError> {
         self.links.iter().try_for_each(|link| link.set_timing(on)).map_err(BuildError::Machine)?;
-        self.disk.as_ref().map_or(Ok(()), |disk| disk.set_timing(on))
+        self.disks.values().try_for_each(|plugged| plugged.disk.set_timing(on))
     }
 
-    /// The modelled disk in use, if any.
+    /// The modelled disk that the stack's medium is, if it is one.
     pub fn served_disk(&self) -> Option<&ServedDisk> {
-        self.disk.as_ref()
+        self.disks.get(&MachineIndex::OUTERMOST).map(|plugged| &plugged.disk)
     }
 
     /// What has gone over a link of the stack since it was built.

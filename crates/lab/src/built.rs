@@ -300,7 +300,7 @@ pub(crate) enum UndoStep {
 }
 
 /// Writes out what is dirty and drops the page, inode and directory caches.
-fn drop_caches(machine: &Machine) -> Result<(), MachineError> {
+pub(crate) fn drop_caches(machine: &Machine) -> Result<(), MachineError> {
     machine.run_ok(Command::new(["sync"]).timeout_s(600))?;
     machine.write_file("/proc/sys/vm/drop_caches", b"3")
 }

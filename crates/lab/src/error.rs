@@ -35,6 +35,18 @@ pub enum BuildError {
         /// How much is missing, and what to do.
         message: String,
     },
+    /// A copy is not what it is a copy of.
+    #[error(
+        "the layer `{layer}` could not be built: what arrived is not what left: SHA-256 {arrived} on the node, {sent} at the repository"
+    )]
+    OtherBytes {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// The digest of the image at the repository, in hexadecimal digits.
+        sent: String,
+        /// The same of its copy.
+        arrived: String,
+    },
     /// The place where stacks are built is not ready.
     #[error("{0}")]
     Lab(#[from] LabProblem),

@@ -302,13 +302,17 @@ fn attachment(
     kind: HypervisorKind,
     below: &Thing,
 ) -> Result<DiskAttachment, BuildError> {
-    let source = match below {
-        Thing::Block { device, .. } => DiskSource::Device(device),
-        Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
-        Thing::Directory { .. } => {
+    let image = match below {
+        Thing::Image { layer, .. } => Some(stack.opened_image(*layer)),
+        _ => None,
+    };
+    let source = match (below, &image) {
+        (Thing::Block { device, .. }, _) => DiskSource::Device(device),
+        (Thing::Image { path, .. }, Some(image)) => DiskSource::Image { path, layer: image },
+        (Thing::Directory { .. } | Thing::Image { .. }, _) => {
             return Err(BuildError::refused(layer, "the layer below it is a directory, not a disk"));
         }
-        Thing::Remote { .. } => {
+        (Thing::Remote { .. }, _) => {
             return Err(BuildError::refused(layer, "the layer below it is on a network, and no disk"));
         }
     };

@@ -10,6 +10,9 @@ use crate::progressing::{Offered, Progressing, Thing};
 /// An image whose size the stack does not give takes at most this, so that the guest's file system is made quickly.
 const USUAL_BYTES: u64 = 8 << 30;
 
+/// The same of an image at a repository, which is filled and copied.
+const USUAL_SOURCE_BYTES: u64 = 1 << 30;
+
 /// Image sizes are multiples of this; every format accepts it.
 const GRANULE_BYTES: u64 = 64 << 20;
 
@@ -24,7 +27,9 @@ pub(crate) fn build_image(
 ) -> Result<Offered, BuildError> {
     let layer = progressing.stack.layer(index);
     let machine = progressing.machine(on);
-    let size_bytes = size_bytes(layer, free_bytes)?;
+    let at_repository = index > progressing.stack.medium_index();
+    let usual_bytes = if at_repository { USUAL_SOURCE_BYTES } else { USUAL_BYTES };
+    let size_bytes = size_bytes(layer, free_bytes, usual_bytes)?;
     let path = format!("{directory}/disk.{}", spec.extension);
     let argv = (spec.create)(layer, &path, size_bytes);
     machine
@@ -60,11 +65,11 @@ pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> R
     }
 }
 
-/// The image's virtual size: as the layer says if that fits, otherwise four fifths of the free space, at most 8 GiB.
+/// The image's virtual size: as the layer says if that fits, otherwise four fifths of the free space, at most what is usual.
 ///
 /// # Errors
 /// When it does not fit into the file system below it, sparse or not: it would run out of space in use.
-pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildError> {
+pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64, usual_bytes: u64) -> Result<u64, BuildError> {
     match layer.size("size") {
         Some(Bytes(wanted)) if wanted > free_bytes => Err(BuildError::NoRoom {
             layer: layer.to_string(),
@@ -76,7 +81,7 @@ pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildErr
             ),
         }),
         Some(Bytes(wanted)) => Ok(wanted),
-        None => match (free_bytes / 5 * 4).min(USUAL_BYTES) / GRANULE_BYTES * GRANULE_BYTES {
+        None => match (free_bytes / 5 * 4).min(usual_bytes) / GRANULE_BYTES * GRANULE_BYTES {
             0 => Err(BuildError::NoRoom {
                 layer: layer.to_string(),
                 message: format!(
@@ -96,7 +101,9 @@ mod tests {
 
     fn size_of(stack: &str, free_mib: u64) -> Result<u64, String> {
         let stack = Stack::parse(stack).unwrap();
-        size_bytes(&stack.layers()[2], free_mib << 20).map(|b| b >> 20).map_err(|e| e.to_string())
+        size_bytes(&stack.layers()[2], free_mib << 20, USUAL_BYTES)
+            .map(|b| b >> 20)
+            .map_err(|e| e.to_string())
     }
 
     #[test]

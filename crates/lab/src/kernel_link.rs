@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::built::UndoStep;
 use crate::kernel_parts::file_systems;
 use crate::lab_problem::LabProblem;
-use crate::link::bring_up;
+use crate::link::{bring_up, enable_loopback};
 use crate::link_counters::{KernelLink, LinkEnd, from_json};
 use crate::link_problem::{KernelPart, LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
@@ -275,7 +275,7 @@ fn join(
     let peer = ["peer", "name", "eth0", "address", &macs[1], "netns", &process];
     let made = server.run_ok(Command::new([&pair[..], &peer[..]].concat()));
     made.map_err(not_made(KernelPart::VirtualInterfaces))?;
-    client.run_ok(Command::new(["ip", "link", "set", "dev", "lo", "up"]))?;
+    enable_loopback(client)?;
     let mut interfaces = [String::new(), String::new()];
     for ((machine, mac), end) in machines.iter().zip(&macs).zip(End::BOTH) {
         let interface = if end == End::Lower { name.as_str() } else { "eth0" };

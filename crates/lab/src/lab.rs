@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec,
-    hypervisor,
+    Command, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec, hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{
@@ -19,9 +18,10 @@ use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
+use crate::medium::PluggedDisk;
 use crate::root_machine::RootMachine;
 use crate::seed::Seed;
-use crate::served_disk::{ServedDisk, ServedRoot};
+use crate::served_disk::ServedRoot;
 use crate::served_link::ServedLink;
 use crate::standing::{Booted, Standing};
 use crate::{BuildError, memory, packages};
@@ -75,7 +75,8 @@ pub struct Lab {
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.
     pub(crate) machines: Machines<Standing>,
-    pub(crate) disk: Option<ServedDisk>,
+    /// The modelled disks, by the machine that has each.
+    pub(crate) disks: BTreeMap<MachineIndex, PluggedDisk>,
     /// The lab image's root, for each machine in virtual time.
     pub(crate) roots: BTreeMap<MachineIndex, ServedRoot>,
     /// The modelled links of the stack.
@@ -87,7 +88,6 @@ pub struct Lab {
     pub(crate) cache_directory: PathBuf,
     /// The digest of this program, once it was needed.
     pub(crate) program_digest: Option<Vec<u8>>,
-    pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
     loaded_modules: HashSet<(String, String)>,
@@ -147,13 +147,12 @@ impl Lab {
             overwrite: options.overwrite,
             progress: options.progress,
             machines: Machines::default(),
-            disk: None,
+            disks: BTreeMap::new(),
             roots: BTreeMap::new(),
             links: Vec::new(),
             kernel_links: Vec::new(),
             seed: Seed(options.seed),
             remark: options.remark,
-            disk_attachment: None,
             ground_facts,
             loaded_modules: HashSet::new(),
             ground_packages: None,

@@ -42,16 +42,21 @@ impl Lab {
         let client = stack.machine_across(index).unwrap_or(server);
         self.root_beside(progressing, RootMachine { index: client, relation })?;
         let label = stack.machines()[client].label;
-        let on = progressing.machines.push(relation, self.standing(client)?.built(label));
+        progressing.machines.insert(client, relation, self.standing(client)?.built(label));
+        let on = client;
         if let Some(available) = options.available {
             hold_memory(progressing, on, layer, available)?;
         }
-        let remote = self.connect(progressing, (index, &options), [server, on]).map_err(failed)?;
+        let (remote, _) = self.connect(progressing, (index, &options), [server, on]).map_err(failed)?;
         Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
     }
 
     /// The machine at the upper end of a link: the one that stands, if it fits, otherwise a new one.
-    fn root_beside(&mut self, progressing: &Progressing<'_>, root: RootMachine) -> Result<(), BuildError> {
+    pub(crate) fn root_beside(
+        &mut self,
+        progressing: &Progressing<'_>,
+        root: RootMachine,
+    ) -> Result<(), BuildError> {
         let stack = progressing.stack;
         let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
@@ -69,13 +74,13 @@ impl Lab {
         }
     }
 
-    /// Serves the link and gives each machine its interface.
-    fn connect(
+    /// Serves the link and gives each machine its interface; also what the lower one calls its own.
+    pub(crate) fn connect(
         &mut self,
         progressing: &mut Progressing<'_>,
         (index, options): (LayerIndex, &LinkOptions),
         ends: [MachineIndex; 2],
-    ) -> Result<Remote, MachineError> {
+    ) -> Result<(Remote, String), MachineError> {
         let (ground, work_directory) = (self.ground().clone(), self.ground_facts.work_directory.clone());
         let is_virtual = self.place.is_in_virtual_time();
         let seed = self.seed.lost_frames(index);
@@ -87,7 +92,7 @@ impl Lab {
         self.links.push(link);
         let places = ends.map(MachinePlace::Root);
         let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
-        let mut client_interface = String::new();
+        let mut names = Vec::new();
         for ((on, interface), (place, own)) in
             ends.into_iter().zip(interfaces).zip(places.into_iter().zip([&server_address, &client_address]))
         {
@@ -95,17 +100,24 @@ impl Lab {
             self.load_modules(&machine, MODULES);
             ground.attach_interface(place, &interface)?;
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
-            client_interface = bring_up(&machine, &interface.mac, own, options.mtu)?;
+            names.push(bring_up(&machine, &interface.mac, own, options.mtu)?);
         }
         ground.join_machines(places, server, &control)?;
         let mtu = options.mtu;
-        Ok(Remote { server: ends[0], server_address, client_address, interface: client_interface, mtu })
+        let interface = names.pop().unwrap_or_default();
+        let server_interface = names.pop().unwrap_or_default();
+        Ok((Remote { server: ends[0], server_address, client_address, interface, mtu }, server_interface))
     }
 }
 
 /// The address of an end of the link at a position, in a network of its own.
 fn address(position: usize, end: End) -> String {
     format!("10.78.{position}.{}", end.index() + 1)
+}
+
+/// Switches on the interface by which a machine reaches itself, which a new machine does not have.
+pub(crate) fn enable_loopback(machine: &Machine) -> Result<(), MachineError> {
+    machine.run_ok(Command::new(["ip", "link", "set", "dev", "lo", "up"])).map(drop)
 }
 
 #[derive(Deserialize)]

@@ -103,11 +103,16 @@ pub(crate) fn parse_json<T: DeserializeOwned>(
     argv: &[&str],
     said: &str,
 ) -> Result<Vec<T>, MachineError> {
-    let said = said.trim();
-    if said.is_empty() {
-        return Ok(Vec::new());
-    }
-    serde_json::from_str(said).map_err(|e| not_understood(machine, argv, &e.to_string()))
+    if said.trim().is_empty() { Ok(Vec::new()) } else { parse_value(machine, argv, said) }
+}
+
+/// The same of a program that prints one value.
+pub(crate) fn parse_value<T: DeserializeOwned>(
+    machine: &Machine,
+    argv: &[&str],
+    said: &str,
+) -> Result<T, MachineError> {
+    serde_json::from_str(said.trim()).map_err(|e| not_understood(machine, argv, &e.to_string()))
 }
 
 fn not_understood(machine: &Machine, argv: &[&str], why: &str) -> MachineError {

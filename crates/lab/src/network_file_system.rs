@@ -9,6 +9,7 @@ use nestor_stack::{Layer, LayerIndex, MachineLabel};
 use crate::built::{BuiltFileSystem, BuiltStack, Exported, UndoStep};
 use crate::image::free_bytes;
 use crate::kernel_link::problem;
+use crate::link::enable_loopback;
 use crate::link_problem::{LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::{BuildError, Lab};
@@ -201,7 +202,7 @@ fn start_port_mapper(
     server: &Machine,
     remote: &Remote,
 ) -> Result<(), MachineError> {
-    server.run_ok(Command::new(["ip", "link", "set", "dev", "lo", "up"]))?;
+    enable_loopback(server)?;
     let sign = ReadySign::Socket(PORT_MAPPER.to_owned());
     start_server(progressing, server, remote, (&PORT_MAPPER_COMMAND, sign))
 }

@@ -34,6 +34,10 @@ pub fn network_modules(stack: &Stack) -> BTreeMap<MachineIndex, BTreeSet<&'stati
             _ => {}
         }
     }
+    if let Some(repository) = stack.repository() {
+        needs(MachineIndex::OUTERMOST, link::MODULES);
+        needs(repository, link::MODULES);
+    }
     modules
 }
 

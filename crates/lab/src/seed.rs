@@ -39,6 +39,10 @@ enum Part {
     Beside = 4 << 8,
     /// One for each layer.
     Frames = 5 << 8,
+    /// One for each machine beside the host.
+    PlattersBeside = 6 << 8,
+    /// One for each image from a repository.
+    Contents = 7 << 8,
 }
 
 /// What lies in a file system before anything else does, so that the rest lies elsewhere.
@@ -78,9 +82,17 @@ impl Seed {
         self.stream(Part::Frames, link.position()).next()
     }
 
-    /// How far the platters of a disk have turned at time zero, in revolutions: from 0 to less than 1.
-    pub fn turned(self) -> f64 {
-        self.stream(Part::Platters, 0).unit()
+    /// How far the platters of a machine's disk have turned at time zero, in revolutions: from 0 to less than 1.
+    pub fn turned(self, root: MachineIndex) -> f64 {
+        match root.position() {
+            0 => self.stream(Part::Platters, 0).unit(),
+            position => self.stream(Part::PlattersBeside, position).unit(),
+        }
+    }
+
+    /// What the bytes of an image at a repository are drawn with.
+    pub fn contents(self, layer: LayerIndex) -> u64 {
+        self.stream(Part::Contents, layer.position()).next()
     }
 
     /// How long after everything is ready the workload starts: up to one [period](PERIOD_US) of what the kernel does by itself.
@@ -129,14 +141,20 @@ mod tests {
         let seed = Seed(seed);
         let layers = (0..3).map(|height| (seed.drawn(height), seed.before(height))).collect();
         let machines = machines(3).map(|machine| seed.entropy(machine)).collect();
-        (seed.processor(MachineIndex::OUTERMOST), seed.turned(), seed.start_after(), layers, machines)
+        (
+            seed.processor(MachineIndex::OUTERMOST),
+            seed.turned(MachineIndex::OUTERMOST),
+            seed.start_after(),
+            layers,
+            machines,
+        )
     }
 
     #[test]
     fn a_seed_means_the_same_for_ever() {
         // From SplitMix64's definition, worked out with another program.
         let seed = Seed(1);
-        assert_eq!(seed.turned().to_string(), "0.5435286838442793");
+        assert_eq!(seed.turned(MachineIndex::OUTERMOST).to_string(), "0.5435286838442793");
         assert_eq!(seed.start_after().as_micros(), 3_612_186);
         assert_eq!(seed.before(0), Before { directories: 0, pages: 240 });
         assert_eq!(seed.drawn(0).uuid.to_string(), "3934f78e-d6b0-4c57-a138-26271ad4ac26");
@@ -167,9 +185,9 @@ mod tests {
     #[test]
     fn draws_fill_their_ranges_and_do_not_leave_them() {
         let seeds = || (0..4000).map(Seed);
-        assert!(seeds().all(|seed| (0.0..1.0).contains(&seed.turned())));
+        assert!(seeds().all(|seed| (0.0..1.0).contains(&seed.turned(MachineIndex::OUTERMOST))));
         assert!(seeds().all(|seed| seed.start_after() < Duration::from_secs(5)));
-        let mean = seeds().map(Seed::turned).sum::<f64>() / 4000.0;
+        let mean = seeds().map(|seed| seed.turned(MachineIndex::OUTERMOST)).sum::<f64>() / 4000.0;
         assert!((mean - 0.5).abs() < 0.03, "{mean}");
         let directories: BTreeSet<usize> = seeds().map(|seed| seed.before(1).directories).collect();
         assert_eq!(directories, (0..=MOST_DIRECTORIES).collect());

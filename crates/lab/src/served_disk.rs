@@ -5,7 +5,7 @@ use std::path::Path;
 use nestor_disk::log::LogSummary;
 use nestor_disk::model::MemberWork;
 use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, ROOT_SERIAL};
-use nestor_stack::Layer;
+use nestor_stack::{Layer, MachineIndex};
 
 use crate::BuildError;
 use crate::lab_problem::LabProblem;
@@ -36,19 +36,22 @@ pub struct ServedDisk {
 }
 
 impl ServedDisk {
-    /// Starts the server of a modelled medium on the ground, timing off. In virtual time the seed says where its platters stand.
+    /// Starts the server of a modelled medium of a machine on the ground, timing off. In virtual time the seed says where its platters stand.
     ///
     /// # Errors
     /// When its profile is not known or it does not start.
     pub fn start(
         ground: &Machine,
         work_directory: &str,
-        layer: &Layer,
+        (machine, layer): (MachineIndex, &Layer),
         time: HostTime,
         seed: Seed,
     ) -> Result<Self, BuildError> {
-        let directory = format!("{work_directory}/disk");
-        let arguments = serve_arguments(layer, &directory, time, seed);
+        let directory = match machine.position() {
+            0 => format!("{work_directory}/disk"),
+            position => format!("{work_directory}/disk-{position}"),
+        };
+        let arguments = serve_arguments(layer, &directory, time, seed.turned(machine));
         let server = ServerProcess::start(ground, ServedDevice::Disk, directory, arguments);
         let server = server.map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
         Ok(Self { server, key: disk_key(layer) })
@@ -171,7 +174,7 @@ pub fn disk_key(layer: &Layer) -> String {
         .fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
 }
 
-fn serve_arguments(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -> Vec<String> {
+fn serve_arguments(layer: &Layer, directory: &str, time: HostTime, turned: f64) -> Vec<String> {
     let path = |name: &str| Path::new(directory).join(name).display().to_string();
     let mut argv = vec![profile_name(layer).to_owned()];
     argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
@@ -179,7 +182,7 @@ fn serve_arguments(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -
     if time.is_virtual() {
         argv.extend(["--time".into(), "virtual".into()]);
         // In real time the position of the platters is arbitrary when a run begins, and a disk stays for several runs.
-        argv.extend(["--turned".into(), seed.turned().to_string()]);
+        argv.extend(["--turned".into(), turned.to_string()]);
     }
     for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
         if let Some(value) = layer.option(option) {

@@ -140,6 +140,9 @@ impl Lab {
                 // A machine that has already ended needs no further step.
                 let _ = boots.stop_machine(place);
             }
+            if let Some(plugged) = self.disks.remove(&index) {
+                plugged.disk.stop();
+            }
         }
     }
 
@@ -163,10 +166,7 @@ impl Lab {
             let _ = self.ground().stop_machine(place);
         }
         self.machines.clear();
-        self.disk_attachment = None;
-        if let Some(disk) = self.disk.take() {
-            disk.stop();
-        }
+        std::mem::take(&mut self.disks).into_values().for_each(|plugged| plugged.disk.stop());
         self.end_links();
         std::mem::take(&mut self.roots).into_values().for_each(ServedRoot::stop);
     }

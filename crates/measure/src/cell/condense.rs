@@ -442,7 +442,9 @@ impl Condensed {
                 LayerDefinition::Hypervisor(_) => {
                     device_of(index.below()).or_else(|| Some(self.virtual_disks.get(&index)?.disk.clone()))
                 }
-                LayerDefinition::ImageFormat(_) => self.image_file(built, index),
+                LayerDefinition::ImageFormat(_) | LayerDefinition::SourcedImage(_) => {
+                    self.image_file(built, index)
+                }
                 _ => device_of(index.below()),
             };
             rows.push(LayerRecord {

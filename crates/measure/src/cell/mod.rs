@@ -254,6 +254,7 @@ impl CellError {
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
             Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
             Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
+            Self::Build(BuildError::OtherBytes { .. }) => FailureCause::Other,
             Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
             Self::Build(BuildError::Lab(problem)) => cause_of_lab(problem),
             Self::Trace(problem) => problem.cause(),

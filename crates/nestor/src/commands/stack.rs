@@ -1,7 +1,7 @@
 //! `nestor stack`: the layers, and what a stack means.
 
 use anyhow::{Result, anyhow};
-use nestor_results::medium_profile;
+use nestor_results::check_profiles;
 use nestor_stack::{LayerHelp, MediumKind, Stack, StackError, layers_help, parse_all};
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ impl Asked<'_> {
 /// Refuses a stack that cannot be built. Where one with a medium of the user's is to be, only the user knows.
 fn check(stack: &Stack, arguments: &StackArguments) -> Result<()> {
     stack.require_buildable().map_err(|error| said_in_place(error, arguments))?;
-    medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
+    check_profiles(stack).map_err(|e| anyhow!("{e}"))?;
     let is_modelled = stack.medium().medium_kind().is_some_and(MediumKind::is_modelled);
     if arguments.on.is_some() || is_modelled {
         let wish = arguments.on.clone().unwrap_or_default();
@@ -128,6 +128,9 @@ fn in_full(layer: &LayerHelp, columns: Option<usize>) -> String {
             }
         }
     }
+    if let Some(source) = layer.source {
+        text += &format!("  its source, after the stack's medium and //, is {}\n", source.words());
+    }
     let rows: Vec<[String; 4]> = layer
         .options
         .iter()
@@ -143,10 +146,14 @@ fn in_full(layer: &LayerHelp, columns: Option<usize>) -> String {
 }
 
 fn explain(stack: &Stack, columns: Option<usize>) -> String {
-    let rows: Vec<[String; 3]> = stack
-        .indexed_layers()
-        .map(|(at, layer)| [layer.label(), stack.role(at).to_string(), layer.spec.summary.to_owned()])
-        .collect();
+    let row = |(at, layer): (nestor_stack::LayerIndex, &nestor_stack::Layer)| {
+        [layer.label(), stack.role(at).to_string(), layer.spec.summary.to_owned()]
+    };
+    let mut rows: Vec<[String; 3]> = stack.indexed_layers().map(row).collect();
+    rows.extend(stack.indexed_source().map(|(at, layer)| {
+        let [name, role, summary] = row((at, layer));
+        [format!("// {name}"), role, summary]
+    }));
     format!("{stack}\n{}", table_within(columns, &["layer", "role", ""], &rows))
 }
 

@@ -9,7 +9,7 @@ mod user_media;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_results::{Study, medium_profile};
+use nestor_results::Study;
 
 use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
@@ -38,7 +38,7 @@ pub fn check_profiles(study: &Study) -> Result<()> {
     for written in &study.stacks {
         let Some(stack) = written.value() else { bail!("this version does not know the stack {written}") };
         stack.require_buildable()?;
-        medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
+        nestor_results::check_profiles(stack).map_err(|e| anyhow!("{e}"))?;
     }
     Ok(())
 }
