@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
-use nestor_stack::layers::hypervisors::RunBy;
+use nestor_stack::layers::hypervisors::{LIBVIRT_FOR_XEN, RunBy};
 use nestor_stack::registry;
 use nestor_workload::engines::ENGINES;
 
@@ -16,7 +16,7 @@ const OTHERS: [&str; 5] = ["linux-image-amd64", "blktrace", "util-linux", "libai
 fn packages() -> BTreeSet<&'static str> {
     let layers = registry().iter().filter(|layer| layer.not_buildable.is_none());
     let workloads = ENGINES.iter().filter_map(|engine| engine.about().package);
-    let runners = RunBy::ALL.into_iter().flat_map(|by| by.packages());
+    let runners = RunBy::ALL.into_iter().flat_map(|by| by.packages()).chain(LIBVIRT_FOR_XEN);
     layers.flat_map(|layer| layer.packages).chain(runners).copied().chain(workloads).chain(OTHERS).collect()
 }
 
@@ -53,6 +53,7 @@ pub(crate) fn of_debian_machine(machine: &Machine) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use nestor_machine::lab_image::Recipe;
+    use nestor_stack::LabPack;
 
     use super::*;
 
@@ -79,6 +80,9 @@ mod tests {
             let recipe = Recipe::of(by.lab_pack());
             assert!(by.packages().iter().all(|package| recipe.install_list().contains(package)), "{by:?}");
         }
+        let recipe = Recipe::of(Some(LabPack::Xen));
+        let mut packages = RunBy::Libvirt.packages().iter().chain(LIBVIRT_FOR_XEN);
+        assert!(packages.all(|package| recipe.install_list().contains(package)));
     }
 
     #[test]

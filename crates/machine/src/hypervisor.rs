@@ -25,13 +25,14 @@ use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
 use crate::virtual_time::TimeKeeper;
 use crate::virtualbox::VirtualBox;
 use crate::vmware::Vmware;
-use crate::xen::{self, UsersDomain, Xen, XenDisk};
+use crate::xen::{self, NotedDomain, Toolstack, Xen, XenDisk};
 
 /// The hypervisor of a kind.
 pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
     match kind {
         HypervisorKind::Qemu => &Qemu,
-        HypervisorKind::Xen => &Xen,
+        HypervisorKind::Xen => &Xen(Toolstack::Xl),
+        HypervisorKind::XenByLibvirt => &Xen(Toolstack::Libvirt),
         HypervisorKind::Libvirt => &Libvirt,
         HypervisorKind::VirtualBox => &Hosted(&VirtualBox),
         HypervisorKind::Vmware => &Hosted(&Vmware),
@@ -83,8 +84,8 @@ pub enum Started {
 pub enum OutlivingMachine {
     /// libvirt's.
     Libvirt(DomainIdentity),
-    /// Of the user's Xen.
-    Xen(UsersDomain),
+    /// Of the user's Xen, or of libvirt's on any.
+    Xen(NotedDomain),
     /// Of a hosted hypervisor.
     Hosted(HostedIdentity),
 }

@@ -53,8 +53,8 @@ fn the_kernel_of_the_privileged_domain_is_no_application() {
 #[test]
 #[ignore = "boots Xen, whose image takes minutes; part of `make test-long`"]
 fn blkback_counts_what_the_traces_of_domains_of_both_kinds_count() {
-    for guest in ["pv", "pvh"] {
-        assert_served_is_sent(&measured(&format!("ext3/xen:guest={guest}/raw/ext3/hdd:wd-re3")));
+    for options in ["guest=pv", "guest=pvh", "guest=pv:by=libvirt", "guest=pvh:by=libvirt"] {
+        assert_served_is_sent(&measured(&format!("ext3/xen:{options}/raw/ext3/hdd:wd-re3")));
     }
 }
 
@@ -62,7 +62,7 @@ fn blkback_counts_what_the_traces_of_domains_of_both_kinds_count() {
 #[ignore = "boots Xen, whose image takes minutes; part of `make test-long`"]
 fn the_same_seed_gives_the_same_numbers() {
     let sandbox = Sandbox::new();
-    for stack in ["ext3/dom0/hdd:wd-re3", "ext3/xen:guest={pv,pvh}/raw/ext3/hdd:wd-re3"] {
+    for stack in ["ext3/dom0/hdd:wd-re3", "ext3/xen:guest={pv,pvh}:by={nestor,libvirt}/raw/ext3/hdd:wd-re3"] {
         let store = sandbox.text("results.sqlite");
         let place = ["--on", "emulated:time=virtual", "--store", &store, "--verify"];
         sandbox.nestor(["run", stack, WORKLOAD, "-n", "2"]).args(place).assert().success();
@@ -75,6 +75,8 @@ fn stacks_that_xen_cannot_run_are_refused_in_words() {
     let cases = [
         ("ext3/kvm/raw/ext3/dom0/hdd", "dom0"),
         ("ext3/xen/qcow2/ext3/hdd", "raw"),
+        ("ext3/xen:by=libvirt/qcow2/ext3/hdd", "raw"),
+        ("ext3/xen:by=vmware/raw/ext3/hdd", "nestor or libvirt"),
         ("ext3/xen/raw/ext3/kvm/raw/ext3/hdd", "xen"),
         ("nfs/link/ext3/dom0/hdd", "dom0"),
     ];

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::layers::hypervisors::RunBy;
-use crate::{HypervisorKind, Layer, LayerSpec, Stack};
+use crate::{Layer, LayerSpec, Stack};
 
 /// An addition to the lab image, so that the image of most stacks stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabPack {
-    /// The Xen hypervisor and its tools.
+    /// The Xen hypervisor and its tools, and libvirt for it.
     Xen,
     /// libvirt and its tool `virsh`.
     Libvirt,
@@ -64,7 +64,7 @@ impl Stack {
     /// What its guests themselves need besides what every lab image has, whatever machine is around them: domains of Xen find their disks by
     /// a driver of their own.
     pub fn lab_pack_of_guests(&self) -> Option<LabPack> {
-        let is_xens = |layer: &Layer| layer.hypervisor().is_some_and(|of| of.kind == HypervisorKind::Xen);
+        let is_xens = |layer: &Layer| layer.hypervisor().is_some_and(|of| of.disk.xen_guest().is_some());
         self.layers().iter().any(is_xens).then_some(LabPack::Xen)
     }
 }
@@ -81,6 +81,7 @@ mod tests {
         };
         let xen = Some(LabPack::Xen);
         assert_eq!(packs("ext3/xen/raw/ext4/hdd"), (xen, xen));
+        assert_eq!(packs("ext3/xen:by=libvirt/raw/ext4/hdd"), (xen, xen));
         assert_eq!(packs("ext3/dom0/hdd"), (xen, None));
         assert_eq!(packs("ext3/kvm:by=libvirt/hdd"), (Some(LabPack::Libvirt), None));
         assert_eq!(packs("ext3/kvm/hdd"), (None, None));

@@ -265,6 +265,8 @@ pub enum HypervisorKind {
     Qemu,
     /// Xen, told by its tool `xl` in the privileged domain.
     Xen,
+    /// Xen, told by libvirt in the privileged domain.
+    XenByLibvirt,
     /// libvirt, which runs QEMU.
     Libvirt,
     /// VirtualBox, told by its tool `VBoxManage`.
@@ -275,7 +277,8 @@ pub enum HypervisorKind {
 
 impl HypervisorKind {
     /// All that there are.
-    pub const ALL: [Self; 5] = [Self::Qemu, Self::Xen, Self::Libvirt, Self::VirtualBox, Self::Vmware];
+    pub const ALL: [Self; 6] =
+        [Self::Qemu, Self::Xen, Self::XenByLibvirt, Self::Libvirt, Self::VirtualBox, Self::Vmware];
 }
 
 /// How a virtual machine is run.

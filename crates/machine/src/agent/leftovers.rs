@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
     use crate::agent::ledger::{DirectoryIdentity, Ledger};
-    use crate::xen::UsersDomain;
+    use crate::xen::{NotedDomain, Toolstack};
 
     /// A root with one run, which lists a directory that is there.
     struct Bench {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_outlived_the_agent_is_ended_before_what_its_disks_are_made_of() {
-        let outlived = UsersDomain::new("guest", "/lab/root.squashfs").unwrap();
+        let outlived = NotedDomain::new(Toolstack::Xl, "guest", Some("/lab/root.squashfs")).unwrap();
         let directory = |path: &str| Resource::Directory { path: path.to_owned(), made: None };
         let resources = [directory("/a"), Resource::XenDomain(outlived), directory("/b")];
         let order: Vec<&Resource> = in_order(&resources).collect();

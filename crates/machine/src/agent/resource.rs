@@ -23,7 +23,7 @@ use crate::libvirt::DomainIdentity;
 use crate::nfs_export::NfsExport;
 use crate::not_undone::NotUndone;
 use crate::refusal::ProgramEnd;
-use crate::xen::UsersDomain;
+use crate::xen::NotedDomain;
 use nestor_kernel::mounts::MountIdentity;
 
 /// Something that was made and has to be undone.
@@ -97,8 +97,8 @@ pub enum Resource {
     },
     /// A machine that libvirt runs.
     Domain(DomainIdentity),
-    /// A domain of the user's Xen.
-    XenDomain(UsersDomain),
+    /// A domain of the user's Xen, or of libvirt's on any.
+    XenDomain(NotedDomain),
     /// A machine that a hosted hypervisor runs.
     Hosted(HostedIdentity),
 }

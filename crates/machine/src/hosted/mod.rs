@@ -83,7 +83,10 @@ pub fn product(kind: HypervisorKind) -> Option<&'static dyn Product> {
     match kind {
         HypervisorKind::VirtualBox => Some(&VirtualBox),
         HypervisorKind::Vmware => Some(&Vmware),
-        HypervisorKind::Qemu | HypervisorKind::Xen | HypervisorKind::Libvirt => None,
+        HypervisorKind::Qemu
+        | HypervisorKind::Xen
+        | HypervisorKind::XenByLibvirt
+        | HypervisorKind::Libvirt => None,
     }
 }
 

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use nestor_ownership::replace;
 use serde::{Deserialize, Serialize};
 
+use super::daemon::Daemon;
 use super::virsh;
 use crate::agent::process::{self, Spawner};
 use crate::init::is_first_process;
@@ -98,7 +98,9 @@ impl Uri {
         if *self != Self::System {
             return Ok(());
         }
-        check_sockets(&SYSTEM_SOCKETS)?;
+        let (uri, without) = (self.to_string(), format!("{URI_VARIABLE}={}", Self::Session));
+        let packages = &["libvirt-daemon-system"];
+        Daemon { uri: &uri, sockets: SYSTEM_SOCKETS, packages, without: &without }.check()?;
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
@@ -118,35 +120,8 @@ impl Uri {
             Self::Embedded { root } => prepare(root, spawner)?,
             Self::System | Self::Session => self.check()?,
         }
-        virsh::run(spawner, self, &["uri"])
-            .map(drop)
-            .map_err(|e| e.within(&format!("libvirt does not answer at {self}")))
+        virsh::require_answer(spawner, self)
     }
-}
-
-/// Whether one of the sockets of a daemon can be used: asked before its tool, whose answer is words.
-fn check_sockets(sockets: &[&str]) -> Result<(), Refusal> {
-    let mut why = None;
-    for socket in sockets {
-        match UnixStream::connect(socket) {
-            Ok(_) => return Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound && why.is_some() => {}
-            Err(e) => why = Some((socket, e)),
-        }
-    }
-    let Some((socket, error)) = why else { return Ok(()) };
-    let what = format!("the daemon of {} cannot be reached at {socket}", Uri::System);
-    let (cause, help) = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            (Cause::NotPermitted, "`adduser $USER libvirt` and a new login permit it")
-        }
-        _ => (
-            Cause::NotThere,
-            "`systemctl start libvirtd` starts it; `apt-get install libvirt-daemon-system` installs it",
-        ),
-    };
-    let session = Uri::Session;
-    Err(Refusal::new(cause, format!("{what}: {error}; {help}, and {URI_VARIABLE}={session} does without it")))
 }
 
 /// Makes the directory of a driver without a daemon, and what the driver wants to find.
@@ -185,23 +160,5 @@ mod tests {
         {
             assert_eq!(Uri::parse(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_daemon_that_is_not_there_is_named_with_what_to_do() {
-        let refused =
-            check_sockets(&["/nonexistent/virtqemud-sock", "/nonexistent/libvirt-sock"]).unwrap_err();
-        assert_eq!(refused.cause, Cause::NotThere);
-        assert!(refused.message.contains("/nonexistent/virtqemud-sock"), "{}", refused.message);
-        assert!(refused.message.contains("apt-get install libvirt-daemon-system"), "{}", refused.message);
-    }
-
-    #[test]
-    fn one_socket_of_two_is_enough() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("libvirt-sock");
-        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let path = path.display().to_string();
-        assert_eq!(check_sockets(&["/nonexistent/virtqemud-sock", &path]), Ok(()));
     }
 }

@@ -95,7 +95,7 @@ impl Domain {
     /// Writes the description of a device, and does something with it.
     fn with_device(&self, command: &str, name: &str, device: &Element) -> Result<(), Refusal> {
         let path = self.files.directory.join(format!("{name}.xml"));
-        write(&path, device)?;
+        device.write(&path)?;
         self.virsh(&[command, &self.identity.uuid, &path.display().to_string(), "--live"]).map(drop)
     }
 
@@ -134,18 +134,8 @@ fn prepare(
         Refusal::new(Cause::NotSupported, "the root of a domain has to be a file or a block device")
     })?;
     let path = files.directory.join("domain.xml");
-    write(&path, &description)?;
+    description.write(&path)?;
     Ok(path)
-}
-
-fn write(path: &Path, element: &Element) -> Result<(), Refusal> {
-    if let Some(value) = element.unwritable() {
-        let message =
-            format!("libvirt cannot be told of {value:?}: it has a character that XML cannot carry");
-        return Err(Refusal::new(Cause::NotSupported, message));
-    }
-    nestor_ownership::replace(path, 0o600, element.to_string().as_bytes())
-        .map_err(|e| Refusal::of_io(&format!("{} could not be written", path.display()), &e))
 }
 
 /// Makes the domain, which is gone for libvirt once it ends, and opens its agent's stream.

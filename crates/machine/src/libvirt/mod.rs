@@ -1,14 +1,16 @@
 //! Machines that libvirt runs: a transient domain of QEMU's for each, by its tool `virsh`.
 
 mod connection;
+mod daemon;
 mod description;
 mod disk;
 mod domain;
 mod identity;
 mod inside;
 mod live;
-mod virsh;
-mod xml;
+pub(crate) mod virsh;
+mod xen;
+pub(crate) mod xml;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +28,7 @@ pub use disk::DomainDisk;
 use domain::Domain;
 pub use identity::DomainIdentity;
 pub use inside::serve as serve_inside;
+pub(crate) use xen::XenUri;
 
 /// Which libvirt would run machines on this machine, as far as it is known without starting one: its version and what is connected to.
 ///

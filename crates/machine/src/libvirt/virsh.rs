@@ -1,7 +1,8 @@
 //! `virsh`, libvirt's tool: each call a vector of arguments, with a time limit. libvirt's library is not linked, because this program is static
 //! and libvirt loads its drivers into the program that uses it.
 
-use super::connection::Uri;
+use std::fmt::Display;
+
 use crate::agent::process::{self, Spawner};
 use crate::message::{Command, Finished};
 use crate::refusal::{Cause, Refusal};
@@ -16,7 +17,7 @@ const LIMIT_S: u64 = 120;
 ///
 /// # Errors
 /// It is not installed, it does not answer in time, or what it said when it failed.
-pub fn run(spawner: &Spawner, uri: &Uri, words: &[&str]) -> Result<String, Refusal> {
+pub fn run(spawner: &Spawner, uri: &impl Display, words: &[&str]) -> Result<String, Refusal> {
     run_noting(spawner, uri, words, |_| {})
 }
 
@@ -26,12 +27,20 @@ pub fn run(spawner: &Spawner, uri: &Uri, words: &[&str]) -> Result<String, Refus
 /// As [`run`].
 pub fn run_noting(
     spawner: &Spawner,
-    uri: &Uri,
+    uri: &impl Display,
     words: &[&str],
     on_start: impl FnOnce(u32),
 ) -> Result<String, Refusal> {
     let finished = process::run(spawner, &command(uri, words), |child| on_start(child.id()))?;
     understood(words, &finished)
+}
+
+/// Makes sure that a libvirt answers.
+///
+/// # Errors
+/// As [`run`].
+pub fn require_answer(spawner: &Spawner, uri: &impl Display) -> Result<(), Refusal> {
+    run(spawner, uri, &["uri"]).map(drop).map_err(|e| e.within(&format!("libvirt does not answer at {uri}")))
 }
 
 /// The version, of the tool that is here.
@@ -41,7 +50,7 @@ pub fn version(spawner: &Spawner) -> Option<String> {
     said.stdout_text().lines().next().map(|line| format!("libvirt {}", line.trim()))
 }
 
-fn command(uri: &Uri, words: &[&str]) -> Command {
+fn command(uri: &impl Display, words: &[&str]) -> Command {
     let uri = uri.to_string();
     // Without a terminal it asks nothing.
     Command::new([VIRSH, "--quiet", "--connect", &uri].into_iter().chain(words.iter().copied()))
@@ -66,6 +75,7 @@ fn understood(words: &[&str], finished: &Finished) -> Result<String, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::Uri;
     use super::*;
 
     #[test]

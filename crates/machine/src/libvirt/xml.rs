@@ -1,8 +1,12 @@
 //! XML as libvirt reads it: elements with attributes, and text in which nothing means markup.
 
 use std::fmt;
+use std::path::Path;
 
+use nestor_ownership::replace;
 use nestor_text::{is_hidden, markup_escaped};
+
+use crate::refusal::{Cause, Refusal};
 
 /// An element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +41,22 @@ impl Element {
         self
     }
 
+    /// Writes it into a file of this user's, for libvirt's tool.
+    ///
+    /// # Errors
+    /// It has a value that XML cannot carry, or there is no room.
+    pub fn write(&self, path: &Path) -> Result<(), Refusal> {
+        if let Some(value) = self.unwritable() {
+            let message =
+                format!("libvirt cannot be told of {value:?}: it has a character that XML cannot carry");
+            return Err(Refusal::new(Cause::NotSupported, message));
+        }
+        replace(path, 0o600, self.to_string().as_bytes())
+            .map_err(|e| Refusal::of_io(&format!("{} could not be written", path.display()), &e))
+    }
+
     /// A value in it that XML cannot carry, if there is one: a control character, or one that shows nothing.
-    pub fn unwritable(&self) -> Option<&str> {
+    fn unwritable(&self) -> Option<&str> {
         let own = self.attributes.iter().map(|(_, value)| value).chain([&self.text]);
         own.into_iter()
             .find(|value| value.contains(is_hidden))

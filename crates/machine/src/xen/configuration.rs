@@ -42,6 +42,15 @@ pub struct DomainFiles<'a> {
     pub script: &'a Path,
 }
 
+/// The kernel's command line of a domain of either type.
+pub fn kernel_command_line(guest: XenGuest) -> String {
+    let log = match guest {
+        XenGuest::Pv => NO_CONSOLE,
+        XenGuest::Pvh => TO_XENS_LOG,
+    };
+    format!("{GUEST_MARK} {KERNEL_COMMAND_LINE} {log}")
+}
+
 /// The configuration of a domain with its root disk: its name, and the UUID that was drawn for it, if one was.
 pub fn text(
     spec: &MachineSpec,
@@ -49,17 +58,13 @@ pub fn text(
     (name, uuid): (&str, Option<&str>),
     files: &DomainFiles<'_>,
 ) -> String {
-    let log = match guest {
-        XenGuest::Pv => NO_CONSOLE,
-        XenGuest::Pvh => TO_XENS_LOG,
-    };
     let words = [
         ("type", guest.name().to_owned()),
         // Xen cannot emulate RDTSCP under QEMU, whose SVM does not tell how long an instruction is.
         ("tsc_mode", "native".to_owned()),
         ("kernel", spec.kernel.clone()),
         ("ramdisk", files.initramfs.display().to_string()),
-        ("extra", format!("{GUEST_MARK} {KERNEL_COMMAND_LINE} {log}")),
+        ("extra", kernel_command_line(guest)),
         ("on_poweroff", "destroy".to_owned()),
         ("on_reboot", "destroy".to_owned()),
         ("on_crash", "destroy".to_owned()),
@@ -104,38 +109,12 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_stack::{HypervisorKind, MachineIndex};
-
+    use super::super::made_up::machine;
     use super::*;
-    use crate::place::MachinePlace;
-    use crate::spec::{HardwareTrial, MachineTime, RootDisk};
-
-    fn spec() -> MachineSpec {
-        MachineSpec {
-            place: MachinePlace::Guest(MachineIndex::OUTERMOST),
-            memory_bytes: 256 << 20,
-            cpus: 1,
-            hypervisor: HypervisorKind::Xen,
-            accelerator: None,
-            under_xen: None,
-            xen_guest: Some(XenGuest::Pv),
-            kernel: "/lab/vmlinuz".into(),
-            modules_cpio: "/lab/modules.cpio".into(),
-            root: RootDisk::Opened { path: "/lab/root.squashfs".into() },
-            time: MachineTime::Real,
-            kept_state: None,
-            shared_memory: false,
-            disk_thread: false,
-            disks_at_start: Vec::new(),
-            hardware_trial: HardwareTrial::Probe,
-            probe_timeout_ms: 0,
-            boot_timeout_ms: 0,
-        }
-    }
 
     fn configuration(guest: XenGuest, name: &str, uuid: Option<&str>) -> String {
         let [initramfs, script] = ["/work/guest/initramfs.cpio", "/work/guest/disk"].map(Path::new);
-        text(&spec(), guest, (name, uuid), &DomainFiles { root: "/dev/loop3", initramfs, script })
+        text(&machine(guest), guest, (name, uuid), &DomainFiles { root: "/dev/loop3", initramfs, script })
     }
 
     #[test]

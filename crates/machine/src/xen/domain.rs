@@ -1,7 +1,6 @@
-//! A domain that `xl` made.
+//! A domain that `xl` or libvirt made.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +10,13 @@ use nestor_kernel::ServedRequests;
 use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stop::lock;
 
-use super::configuration::{self, DATA_DISK, DATA_DISK_NUMBER, DomainFiles};
-use super::identity::UsersDomain;
+use super::configuration::{self, DATA_DISK, DATA_DISK_NUMBER};
+use super::identity::NotedDomain;
 use super::role::{self, Owner};
+use super::toolstack::{NewDomain, Toolstack};
 use super::{XenDisk, console, daemons, memory, tools};
 use crate::agent::loop_device;
 use crate::agent::process::Spawner;
-use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
 use crate::hypervisor::{
     OnStart, OutlivingMachine, OwnDisk, RunningMachine, Started, last_lines, not_supported,
@@ -26,18 +25,6 @@ use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, RootDisk};
-
-/// What `libxl` runs when a disk comes (`add`) and goes (`remove`): it tells the back end which device that is, and the tool stack that it is
-/// connected. Xen's own script does the same after a search for other users of the device, which takes seconds.
-const DISK_SCRIPT: &str = r#"#!/bin/sh
-case "$1" in
-add)
-    device=$(xenstore-read "$XENBUS_PATH/params") || exit 1
-    xenstore-write "$XENBUS_PATH/physical-device" "$(stat -L -c %t:%T "$device")" \
-        "$XENBUS_PATH/physical-device-path" "$device" "$XENBUS_PATH/hotplug-status" connected ;;
-remove) xenstore-rm "$XENBUS_PATH/hotplug-status" ;;
-esac
-"#;
 
 /// Lines of Xen's log that a message about a domain shows.
 const LOG_LINES: usize = 24;
@@ -52,13 +39,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub struct Domain {
     connection: Connection,
     guest: XenGuest,
+    toolstack: Toolstack,
     name: String,
     /// Xen's number of it.
     number: u32,
     directory: PathBuf,
     spawner: Spawner,
-    /// On a user's Xen: which domain it is there.
-    identity: Option<UsersDomain>,
+    /// Which domain it is in the ledger; in the lab, a domain of `xl`'s ends with its privileged domain and is not there.
+    identity: Option<NotedDomain>,
     was_stopped: AtomicBool,
     /// The mark of the loop device of its disk, and the raw image that it is made of.
     loop_device: Mutex<Option<(String, String)>>,
@@ -70,6 +58,7 @@ impl Domain {
     /// # Errors
     /// Why it did not come up.
     pub fn boot(
+        toolstack: Toolstack,
         spec: &MachineSpec,
         directory: PathBuf,
         spawner: Spawner,
@@ -80,23 +69,22 @@ impl Domain {
             .ok_or_else(|| Refusal::new(Cause::Other, "it is not said how Xen is to run the machine"))?;
         let owner = Owner::here();
         daemons::make_ready(owner, &spawner)?;
+        toolstack.make_ready(&spawner)?;
         if guest == XenGuest::Pvh {
             tools::require_support_for_machines(&spawner)?;
         }
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let deadline = Instant::now() + limit;
-        let identity = match owner {
-            Owner::Lab => None,
-            Owner::User => {
-                memory::require(&spawner, spec)?;
-                Some(UsersDomain::new(&spec.place.to_string(), root_of(spec)?)?)
-            }
-        };
+        if owner == Owner::User {
+            memory::require(&spawner, spec)?;
+        }
+        let identity = identity_of(owner, toolstack, spec)?;
         let name = identity.as_ref().map_or_else(|| format!("nestor-{}", spec.place), |own| own.name.clone());
+        let (uuid, root) = (identity.as_ref().map(|own| &*own.uuid), root_of(spec)?);
+        let new = NewDomain { spec, guest, name: &name, uuid, root, directory: &directory };
         let made = match &identity {
-            None => prepare(spec, guest, (&name, None), root_of(spec)?, &directory)
-                .and_then(|path| make(&spawner, &name, &path)),
-            Some(own) => make_on_users(spec, guest, own, &directory, &spawner, on_start),
+            None => toolstack.prepare(&new).and_then(|path| make(toolstack, &spawner, &name, &path)),
+            Some(own) => make_noted(&new, own, &spawner, on_start),
         };
         let (number, connection) = made.map_err(|e| {
             let left = end_unfinished(&spawner, &name, identity.as_ref());
@@ -104,8 +92,18 @@ impl Domain {
             Refusal { message: format!("{}{left}", e.message), ..e }
         })?;
         let (was_stopped, loop_device) = (AtomicBool::new(false), Mutex::default());
-        let domain =
-            Self { connection, guest, name, number, directory, spawner, identity, was_stopped, loop_device };
+        let domain = Self {
+            connection,
+            guest,
+            toolstack,
+            name,
+            number,
+            directory,
+            spawner,
+            identity,
+            was_stopped,
+            loop_device,
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         domain.connection.wait_hello(left).map_err(|e| {
             let message = format!("{}{}", e.of_new_agent(), domain.last_words());
@@ -119,8 +117,23 @@ impl Domain {
     }
 }
 
+/// Which domain it is to be for the ledger, if it has to be there.
+fn identity_of(
+    owner: Owner,
+    toolstack: Toolstack,
+    spec: &MachineSpec,
+) -> Result<Option<NotedDomain>, Refusal> {
+    let root = match (owner, toolstack) {
+        (Owner::Lab, Toolstack::Xl) => return Ok(None),
+        // The root of a machine of the lab is a block device already.
+        (Owner::Lab, Toolstack::Libvirt) => None,
+        (Owner::User, _) => Some(root_of(spec)?),
+    };
+    NotedDomain::new(toolstack, &spec.place.to_string(), root).map(Some)
+}
+
 /// Ends what there is of a domain that did not come to be; what could not be, for a message.
-fn end_unfinished(spawner: &Spawner, name: &str, identity: Option<&UsersDomain>) -> String {
+fn end_unfinished(spawner: &Spawner, name: &str, identity: Option<&NotedDomain>) -> String {
     let Some(own) = identity else {
         let _ = tools::run(spawner, &[tools::XL, "destroy", name]);
         return String::new();
@@ -138,42 +151,20 @@ fn root_of(spec: &MachineSpec) -> Result<&str, Refusal> {
     }
 }
 
-/// Writes the files of a domain with a name and, if one was drawn for it, a UUID, whose root disk is a block device; the path of its configuration.
-fn prepare(
-    spec: &MachineSpec,
-    guest: XenGuest,
-    (name, uuid): (&str, Option<&str>),
-    root: &str,
-    directory: &Path,
-) -> Result<PathBuf, Refusal> {
-    let failed = |path: &Path, e: &std::io::Error| {
-        Refusal::of_io(&format!("{} could not be written", path.display()), e)
-    };
-    let (archive, script) = (directory.join("initramfs.cpio"), directory.join("disk"));
-    boot_directory::make(directory, &spec.modules_cpio, &archive)?;
-    fs::write(&script, DISK_SCRIPT).map_err(|e| failed(&script, &e))?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(|e| failed(&script, &e))?;
-    let files = DomainFiles { root, initramfs: &archive, script: &script };
-    let path = directory.join("domain.cfg");
-    let text = configuration::text(spec, guest, (name, uuid), &files);
-    fs::write(&path, text).map_err(|e| failed(&path, &e))?;
-    Ok(path)
-}
-
 /// Makes the domain and opens its console: its number, and the agent's stream.
-fn make(spawner: &Spawner, name: &str, configuration: &Path) -> Result<(u32, Connection), Refusal> {
-    tools::run(spawner, &create(&configuration.display().to_string()))?;
+fn make(
+    toolstack: Toolstack,
+    spawner: &Spawner,
+    name: &str,
+    description: &Path,
+) -> Result<(u32, Connection), Refusal> {
+    toolstack.create(spawner, description, |_| {})?;
     let said = tools::run(spawner, &[tools::XL, "domid", name])?;
     let number: u32 = said
         .parse()
         .map_err(|_| Refusal::new(Cause::Other, format!("`xl domid` said {said:?}, which is no number")))?;
     let terminal = tools::run(spawner, &["xenstore-read", &console_of(number)])?;
     Ok((number, connect(&terminal)?))
-}
-
-/// The call that makes a domain, which lives on without it.
-const fn create(configuration: &str) -> [&str; 5] {
-    [tools::XL, "create", "-q", "-e", configuration]
 }
 
 /// Where the store has the terminal of a domain's console.
@@ -188,28 +179,33 @@ fn connect(terminal: &str) -> Result<Connection, Refusal> {
     Ok(Connection::new(reader, writer))
 }
 
-/// The same on a user's Xen: the ledger has the domain and its loop devices before they are made.
-fn make_on_users(
-    spec: &MachineSpec,
-    guest: XenGuest,
-    own: &UsersDomain,
-    directory: &Path,
+/// The same, where the ledger has the domain and its loop devices before they are made.
+fn make_noted(
+    new: &NewDomain<'_>,
+    own: &NotedDomain,
     spawner: &Spawner,
     on_start: &mut OnStart<'_>,
 ) -> Result<(u32, Connection), Refusal> {
-    configuration::require_plain(directory)?;
+    if own.by == Toolstack::Xl {
+        configuration::require_plain(new.directory)?;
+    }
     on_start(Started::Outliving(OutlivingMachine::Xen(own.clone())))?;
-    let root = loop_device::attach_to_read(Path::new(&own.root.file), &own.root.mark)
-        .map_err(|e| Refusal::of_io(&format!("no loop device could be made of {}", own.root.file), &e))?;
-    let path = prepare(spec, guest, (&own.name, Some(&own.uuid)), &root, directory)?;
+    let path = match &own.root {
+        None => own.by.prepare(new)?,
+        Some(root) => {
+            let device = loop_device::attach_to_read(Path::new(&root.file), &root.mark)
+                .map_err(|e| Refusal::of_io(&format!("no loop device could be made of {}", root.file), &e))?;
+            own.by.prepare(&NewDomain { root: &device, ..*new })?
+        }
+    };
     let mut noted = Ok(());
-    tools::run_noting(spawner, &create(&path.display().to_string()), |tool| {
-        noted = on_start(Started::Tool(tool));
-    })
-    .map_err(|e| memory::of_failed_create(spawner, e))?;
+    own.by
+        .create(spawner, &path, |tool| noted = on_start(Started::Tool(tool)))
+        .map_err(|e| memory::of_failed_create(spawner, e))?;
     noted?;
     let number = own.number(spawner)?.ok_or_else(|| {
-        Refusal::new(Cause::NotStarted, "Xen's tool says that it made the domain, but there is none")
+        let message = format!("`{}` says that it made the domain, but there is none", own.by.program());
+        Refusal::new(Cause::NotStarted, message)
     })?;
     let deadline = Instant::now() + CONSOLE_LIMIT;
     loop {
@@ -251,12 +247,13 @@ impl RunningMachine for Domain {
                 device
             }
         };
-        let words = configuration::disk(DATA_DISK, &device, true, &self.directory.join("disk"));
-        self.xl(&["block-attach", &self.name, &words]).map(drop).inspect_err(|_| self.forget_loop_device())
+        self.toolstack
+            .attach(&self.spawner, &self.name, &device, &self.directory)
+            .inspect_err(|_| self.forget_loop_device())
     }
 
     fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
-        let detached = self.xl(&["block-detach", &self.name, DATA_DISK]).map(drop);
+        let detached = self.toolstack.detach(&self.spawner, &self.name);
         self.forget_loop_device();
         detached
     }
@@ -264,7 +261,7 @@ impl RunningMachine for Domain {
     fn tick_offset(&self) -> Result<i64, Refusal> {
         match self.guest {
             // `tsc_mode=native`: the counter of the processor as it is, here and there.
-            XenGuest::Pv if self.identity.is_none() || role::is_paravirtualised() => Ok(0),
+            XenGuest::Pv if Owner::here() == Owner::Lab || role::is_paravirtualised() => Ok(0),
             // Its counter begins when it is made; Xen does not tell when, of the processor's counter, that was.
             XenGuest::Pv | XenGuest::Pvh => {
                 Err(not_supported("the offset of the counter is not known of", self.kind()))

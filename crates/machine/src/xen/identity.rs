@@ -1,12 +1,14 @@
-//! Which domain it is that runs on the user's Xen, for whoever ends it: also a later process, which knows it from the ledger.
+//! Which domain it is that outlives the agent, for whoever ends it: also a later process, which knows it from the ledger.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::tools::{self, XL};
+use super::toolstack::Toolstack;
 use crate::agent::process::Spawner;
 use crate::agent::{loop_device, random};
+use crate::libvirt::{XenUri, virsh};
 use crate::not_undone::NotUndone;
 use crate::refusal::Refusal;
 
@@ -16,15 +18,18 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 /// How often it is looked whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A domain of ours, and what its disks are made of.
+/// A domain of ours on a user's Xen, or by libvirt on any, and what its disks are made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsersDomain {
+pub struct NotedDomain {
     /// Its name, for people.
     pub name: String,
     /// Drawn for it: Xen keeps it with the domain from the moment at which that exists, before it has a name.
     pub uuid: String,
-    /// The loop device of the lab image's root.
-    pub root: DiskLoop,
+    /// Who told Xen of it. Ledgers of older versions have domains of `xl`'s only.
+    #[serde(default)]
+    pub by: Toolstack,
+    /// The loop device of the lab image's root, where that is a file.
+    pub root: Option<DiskLoop>,
     /// The loop device of its own disk, if that is made of an image. Which image, comes later.
     pub disk_mark: String,
 }
@@ -38,19 +43,22 @@ pub struct DiskLoop {
     pub mark: String,
 }
 
-impl UsersDomain {
-    /// Of a machine at a place, which is to be made from a root in this file.
+impl NotedDomain {
+    /// Of a machine at a place, which is to be made from a root in this file, or from a block device.
     ///
     /// # Errors
     /// There is nothing random.
-    pub fn new(place: &str, root: &str) -> Result<Self, Refusal> {
+    pub fn new(by: Toolstack, place: &str, root: Option<&str>) -> Result<Self, Refusal> {
         let failed = |e| Refusal::of_io("a name for the domain could not be drawn", &e);
         let uuid = random::uuid().map_err(failed)?.to_string();
         // Several runs may have a machine of this place.
         let name = format!("nestor-{place}-{}{}", &uuid[..8], &uuid[9..13]);
-        let [root_mark, disk_mark] = [(); 2].map(|()| loop_device::new_mark());
-        let root = DiskLoop { file: root.to_owned(), mark: root_mark.map_err(failed)? };
-        Ok(Self { name, uuid, root, disk_mark: disk_mark.map_err(failed)? })
+        let mark = || loop_device::new_mark().map_err(failed);
+        let root = match root {
+            Some(file) => Some(DiskLoop { file: file.to_owned(), mark: mark()? }),
+            None => None,
+        };
+        Ok(Self { name, uuid, by, root, disk_mark: mark()? })
     }
 
     /// Xen's number of it; `None` if there is no such domain.
@@ -73,14 +81,22 @@ impl UsersDomain {
     pub fn end(&self, spawner: &Spawner) -> Result<(), NotUndone> {
         let ended = self.destroy(spawner);
         // What the domain still has open, the kernel detaches when it closes it.
-        let detached = [(&self.root.mark, self.root.file.as_str()), (&self.disk_mark, "")]
-            .map(|(mark, file)| loop_device::detach(mark, file));
+        let of_root = self.root.iter().map(|root| (&root.mark, root.file.as_str()));
+        let detached: Vec<Result<(), NotUndone>> = of_root
+            .chain([(&self.disk_mark, "")])
+            .map(|(mark, file)| loop_device::detach(mark, file))
+            .collect();
         ended.map_err(|said| NotUndone::XenDomain { name: self.name.clone(), said })?;
         detached.into_iter().collect()
     }
 
     /// Has Xen end it, and waits until it is gone; what was said if it is not.
     fn destroy(&self, spawner: &Spawner) -> Result<(), String> {
+        // It may be making the domain still. That there is none is no failure, and the same to its tool; one that does not answer keeps no domain
+        // alive.
+        if self.by == Toolstack::Libvirt {
+            let _ = virsh::run(spawner, &XenUri, &["destroy", &self.uuid]);
+        }
         let deadline = Instant::now() + END_LIMIT;
         let mut said = None;
         while let Some(number) = self.number(spawner).map_err(|e| e.message)? {
@@ -126,18 +142,27 @@ mod tests {
 
     #[test]
     fn each_has_a_name_and_marks_of_its_own() {
-        let made = || UsersDomain::new("guest", "/lab/root.squashfs").unwrap();
+        let made = || NotedDomain::new(Toolstack::Xl, "guest", Some("/lab/root.squashfs")).unwrap();
+        let mark = |of: &NotedDomain| of.root.as_ref().unwrap().mark.clone();
         let (one, other) = (made(), made());
         assert!(one.name.starts_with("nestor-guest-") && one.name.len() == "nestor-guest-".len() + 12);
         for (a, b) in [
             (&one.name, &other.name),
             (&one.uuid, &other.uuid),
-            (&one.root.mark, &other.root.mark),
-            (&one.disk_mark, &one.root.mark),
+            (&mark(&one), &mark(&other)),
+            (&one.disk_mark, &mark(&one)),
         ] {
             assert_ne!(a, b);
         }
         let text = serde_json::to_string(&one).unwrap();
-        assert_eq!(serde_json::from_str::<UsersDomain>(&text).unwrap(), one);
+        assert_eq!(serde_json::from_str::<NotedDomain>(&text).unwrap(), one);
+    }
+
+    #[test]
+    fn a_domain_of_an_older_versions_ledger_is_of_xl() {
+        let older =
+            r#"{"name":"nestor-guest-1","uuid":"u","root":{"file":"/lab/root","mark":"m"},"disk_mark":"d"}"#;
+        let read: NotedDomain = serde_json::from_str(older).unwrap();
+        assert_eq!((read.by, read.root.map(|root| root.mark)), (Toolstack::Xl, Some("m".to_owned())));
     }
 }

@@ -1,13 +1,17 @@
-//! Domains of the Xen under which this machine runs, told by `xl`: their configuration, their disks, and the agent's stream.
+//! Domains of the Xen under which this machine runs, told by `xl` or libvirt: their configuration, their disks, and the agent's stream.
 
 mod configuration;
 mod console;
 mod daemons;
+mod description;
 mod domain;
 mod identity;
+#[cfg(test)]
+mod made_up;
 mod memory;
 mod role;
 mod tools;
+mod toolstack;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +25,9 @@ use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 pub use configuration::{DATA_DISK, ROOT_DISK};
 use domain::Domain;
-pub use identity::UsersDomain;
+pub use identity::NotedDomain;
 pub use role::{XenRole, role, version};
+pub use toolstack::Toolstack;
 
 /// What of Xen's is on this machine, for `--on this`, as far as it is known without asking Xen: its version and tool.
 ///
@@ -51,12 +56,12 @@ pub enum XenDisk {
     RawImage(String),
 }
 
-/// Xen as a hypervisor.
-pub struct Xen;
+/// Xen as a hypervisor, and who tells it of domains.
+pub struct Xen(pub Toolstack);
 
 impl Hypervisor for Xen {
     fn program(&self) -> &'static str {
-        tools::XL
+        self.0.program()
     }
 
     fn version(&self) -> Option<String> {
@@ -79,7 +84,7 @@ impl Hypervisor for Xen {
         spawner: &Spawner,
         on_start: &mut OnStart<'_>,
     ) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        Ok(Arc::new(Domain::boot(spec, directory, spawner.clone(), on_start)?))
+        Ok(Arc::new(Domain::boot(self.0, spec, directory, spawner.clone(), on_start)?))
     }
 
     fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {

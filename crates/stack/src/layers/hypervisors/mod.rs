@@ -14,7 +14,7 @@ pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
 pub use hosted::{HostedController, HostedDisk, HostedSpec};
 pub use options::{GuestDisk, HypervisorOptions, QemuDisk};
 pub(crate) use options::{check_without_disk, without_disk};
-pub use run_by::RunBy;
 pub(crate) use run_by::check_without_link;
+pub use run_by::{LIBVIRT_FOR_XEN, RunBy};
 pub(super) use xen::PACKAGES as XEN_PACKAGES;
 pub use xen::XenGuest;

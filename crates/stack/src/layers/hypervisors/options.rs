@@ -86,7 +86,7 @@ impl GuestDisk {
                 block: layer.host_block()?,
                 iothread: layer.is_on("iothread"),
             }),
-            HypervisorKind::Xen => Self::Xen(XenGuest::of(layer)?),
+            HypervisorKind::Xen | HypervisorKind::XenByLibvirt => Self::Xen(XenGuest::of(layer)?),
             HypervisorKind::VirtualBox | HypervisorKind::Vmware => Self::Hosted(HostedDisk::of(layer)?),
         })
     }

@@ -17,7 +17,7 @@ pub(super) const BY: OptionSpec = OptionSpec {
 pub enum RunBy {
     /// Nestor, which starts the hypervisor's program.
     Nestor,
-    /// libvirt, which starts the same program.
+    /// libvirt, which starts the same program, or asks Xen for the same domain.
     Libvirt,
 }
 
@@ -41,13 +41,14 @@ impl RunBy {
 
     /// What runs a machine of which Nestor itself would run `own`.
     pub(super) const fn kind(self, own: HypervisorKind) -> HypervisorKind {
-        match self {
-            Self::Nestor => own,
-            Self::Libvirt => HypervisorKind::Libvirt,
+        match (self, own) {
+            (Self::Nestor, own) => own,
+            (Self::Libvirt, HypervisorKind::Xen) => HypervisorKind::XenByLibvirt,
+            (Self::Libvirt, _) => HypervisorKind::Libvirt,
         }
     }
 
-    /// What the machine around needs for it besides what every lab image has.
+    /// What the machine around needs for it besides what every lab image has. The pack of Xen has what it needs there.
     pub const fn lab_pack(self) -> Option<LabPack> {
         match self {
             Self::Nestor => None,
@@ -64,7 +65,10 @@ impl RunBy {
     }
 }
 
-/// Refuses what libvirt has no words for.
+/// Debian packages of the machine around that libvirt needs for Xen besides.
+pub const LIBVIRT_FOR_XEN: &[&str] = &["libvirt-daemon-driver-xen"];
+
+/// Refuses what libvirt has no words for. For the options of Xen's domains, it has.
 pub(super) fn check(layer: &Layer, disk: &QemuDisk, below: Option<&Layer>) -> Result<(), Conflict> {
     if RunBy::of(layer) != Some(RunBy::Libvirt) {
         return Ok(());
@@ -125,6 +129,11 @@ mod tests {
             assert_eq!(of(&stack), (HypervisorKind::Libvirt, Some(LabPack::Libvirt)));
         }
         assert_eq!(of("ext4/xen/raw/xfs/hdd"), (HypervisorKind::Xen, Some(LabPack::Xen)));
+        // There, libvirt is in the pack of Xen.
+        for guest in ["pv", "pvh"] {
+            let stack = format!("ext4/xen:guest={guest}:by=libvirt/raw/xfs/hdd");
+            assert_eq!(of(&stack), (HypervisorKind::XenByLibvirt, Some(LabPack::Xen)));
+        }
     }
 
     #[test]
@@ -140,7 +149,9 @@ mod tests {
             ("ext4/kvm:by=libvirt:disk=nvme/hdd", "libvirt has no words for a disk of the model nvme"),
             ("ext4/kvm:by=libvirt/vhdx/xfs/hdd", "libvirt does not open images of the format vhdx"),
             ("nfs/kvm:by=libvirt/link/xfs/hdd", "joined to a network"),
-            ("ext4/xen:by=libvirt/raw/xfs/hdd", "xen has no option `by`"),
+            ("ext4/xen:by=libvirt/qcow2/xfs/hdd", "Xen's block back end reads raw images only"),
+            ("ext4/xen:by=vmware/raw/xfs/hdd", "nestor or libvirt"),
+            ("ext4/vbox:by=libvirt/raw/xfs/hdd", "vbox has no option `by`"),
         ];
         for (stack, said) in cases {
             let refused = Stack::parse(stack).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 use super::super::options::{AVAILABLE, CPUS, MEMORY, MERGES, READAHEAD, SCHED};
 use super::options::{HOST_MEMORY, check_memory};
+use super::run_by::BY;
 use crate::{
     Accelerator, Conflict, HypervisorKind, HypervisorSpec, Layer, LayerDefinition, LayerSpec, OptionKind,
     OptionSpec,
@@ -57,6 +58,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         SCHED,
         READAHEAD,
         MERGES,
+        BY,
     ],
     definition: LayerDefinition::Hypervisor(HypervisorSpec {
         kind: HypervisorKind::Xen,
