@@ -120,7 +120,7 @@ fn fill(machine: &Machine, layer: &Layer, path: &str, seed: u64) -> Result<(), M
     machine.run_ok(Command::new(["rm", "--", &contents])).map(drop)
 }
 
-/// fio's buffers are random unless it is told to repeat them.
+/// fio's buffers are random unless it is told to repeat them. It reads a number as a signed one of 64 bits (`str_to_decimal` in parse.c).
 fn write_random(path: &str, bytes: Bytes, seed: u64) -> Vec<String> {
     let argv = [
         "fio",
@@ -131,7 +131,11 @@ fn write_random(path: &str, bytes: Bytes, seed: u64) -> Vec<String> {
         "--end_fsync=1",
         "--output=/dev/null",
     ];
-    let own = [format!("--filename={path}"), format!("--size={}", bytes.get()), format!("--randseed={seed}")];
+    let own = [
+        format!("--filename={path}"),
+        format!("--size={}", bytes.get()),
+        format!("--randseed={}", seed >> 1),
+    ];
     argv.map(str::to_owned).into_iter().chain(own).collect()
 }
 
@@ -146,4 +150,19 @@ fn virtual_bytes(machine: &Machine, path: &str) -> Result<Bytes, MachineError> {
     let said = machine.run_ok(Command::new(argv))?;
     let info: Info = parse_value(machine, &argv, &said)?;
     Ok(Bytes(info.virtual_size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_the_seed_is_fio_can_read_it() {
+        for seed in [0, 15_660_284_300_619_551_532, u64::MAX] {
+            let argv = write_random("/images/disk.raw", Bytes::mib(1), seed);
+            let given = argv.iter().find_map(|word| word.strip_prefix("--randseed=")).unwrap();
+            assert!(given.parse::<i64>().unwrap() >= 0);
+            assert!(argv.contains(&"--size=1048576".to_owned()));
+        }
+    }
 }
