@@ -71,7 +71,8 @@ fn assert_same(runs: &[Value; 2]) {
     let rows = runs.each_ref().map(|run| run["layers"].as_array().expect("layers"));
     assert_eq!(rows[0].len(), rows[1].len());
     for (own, other) in rows[0].iter().zip(rows[1]) {
-        for number in ["issued", "read_bytes", "write_bytes", "flushes"] {
+        // Not what is read: beside these writes, that is a hundredth of the bytes, and which structures a guest's kernel has dropped by then.
+        for number in ["issued", "bytes", "write_bytes", "flushes"] {
             let both = [&own[number], &other[number]].map(|n| n.as_f64().unwrap_or_default());
             assert!(both[0] == both[1] || is_within(NOISE, both), "{number} of {own} and {other}");
         }
