@@ -10,24 +10,24 @@ fn stack(copy: &str) -> String {
     format!("ext4/kvm/{copy}/ext4/hdd:size=4G//link:rate=1gbit/raw:size=64M/ext4/hdd:size=4G")
 }
 
-/// The runs of stacks, each of the same seed as all others.
+/// The runs of stacks, each the first of a results file, so that all have the same seed.
 fn measured(stacks: &[String]) -> Vec<Value> {
     let sandbox = Sandbox::new();
-    let store = sandbox.text("results.sqlite");
-    let place = ["--on", "emulated:time=virtual", "--trace", "none", "--store", &store];
-    let run = |stack: &String| {
+    let run = |(number, stack): (usize, &String)| {
+        let store = sandbox.text(&format!("results-{number}.sqlite"));
+        let place = ["--on", "emulated:time=virtual", "--trace", "none", "--store", &store];
         let run = ["run", stack, "fio:rand-read:size=16M:runtime=1s", "-n", "1", "--json"];
         let output = sandbox.nestor(run).args(place).assert().success().get_output().stdout.clone();
         let view = json(&String::from_utf8(output).expect("JSON is UTF-8"));
         assert_eq!(view[0]["summary"]["failures"].as_array().map(Vec::len), Some(0), "{view}");
         view[0].clone()
     };
-    stacks.iter().map(run).collect()
+    stacks.iter().enumerate().map(run).collect()
 }
 
 /// What a run says of its transfer.
 fn transfer(run: &Value) -> &str {
-    run["settings"]["transfer"].as_str().unwrap_or_else(|| panic!("no transfer: {run}"))
+    run["environment"]["settings"]["transfer"].as_str().unwrap_or_else(|| panic!("no transfer: {run}"))
 }
 
 #[test]

@@ -13,8 +13,6 @@ const WORKLOAD: &str = "fio:rand-write:size=8M:runtime=1s:fsync=64";
 
 const DOMAIN: &str = "ext3/xen/raw/ext4/dev:/dev/nullb0";
 
-const BY_LIBVIRT: &str = "ext3/xen:by=libvirt/raw/ext4/dev:/dev/nullb0";
-
 /// A domain of another user of that Xen. It has no disks and does not run.
 const OTHER: &str = r#"
 cat >/root/other.cfg <<END
@@ -24,20 +22,6 @@ kernel = "/boot/vmlinuz"
 memory = 128
 END
 xl create -p -q -e /root/other.cfg
-"#;
-
-/// libvirt, after what udev and a processor that it knows give a user's machine. Its drivers of networks and storage want more of a machine.
-const LIBVIRT: &str = r#"
-set -e
-ln -sfn /proc/self/fd /dev/fd
-ln -sfn /proc/self/fd/0 /dev/stdin
-cd /usr/share/libvirt/cpu_map
-echo "<cpus><model name='test'><decode host='on' guest='on'/><feature name='fpu'/></model></cpus>" >x86_test.xml
-sed -i "s|<include filename='x86_486.xml'/>|<include filename='x86_test.xml'/>&|" index.xml
-mkdir /run/drivers
-ln -s /usr/lib/*/libvirt/connection-driver/libvirt_driver_libxl.so /run/drivers
-LIBVIRT_DRIVER_DIR=/run/drivers setsid libvirtd --daemon </dev/null >/tmp/libvirtd 2>&1
-virsh --connect xen:///system uri
 "#;
 
 /// Starts a run, waits until the domain has laid out what its load works on, kills the program and its agents, and says what domains there are.
@@ -115,13 +99,6 @@ fn domains_are_measured_on_a_users_xen_and_nothing_of_it_is_changed() {
     assert!(said.contains("MiB of memory free (`xl info free_memory`)"), "{said}");
     assert_domains_are_as_before(&mut machine);
 
-    let said = said_of_refused(&mut machine, BY_LIBVIRT);
-    assert!(said.contains("the daemon of xen:///system cannot be reached"), "{said}");
-    machine.said(&["sh", "-c", LIBVIRT]);
-    let run = machine.run_nestor("this", BY_LIBVIRT, WORKLOAD);
-    assert_served_is_sent(&run[0]);
-    assert_domains_are_as_before(&mut machine);
-
     // Xen's tool hangs when it is to make the domain.
     let hangs = "mkdir -p /root/bin; printf '#!/bin/sh\n[ \"$1\" != create ] || exec sleep 1000\nexec /usr/sbin/xl \"$@\"\n' >/root/bin/xl; \
                  chmod 755 /root/bin/xl";
@@ -132,13 +109,11 @@ fn domains_are_measured_on_a_users_xen_and_nothing_of_it_is_changed() {
     assert_domains_are_as_before(&mut machine);
 
     let long = "fio:rand-write:size=8M:runtime=10m";
-    for domain in [DOMAIN, BY_LIBVIRT] {
-        let killed =
-            machine.said(&[&["sh", "-c", KILLED, "-", domain, long, "-n", "1"][..], &OVERWRITE].concat());
-        assert!(killed.contains("nestor-guest-") && killed.contains("/dev/loop"), "{killed}");
-        machine.said(&["{nestor}", "doctor", "--clean"]);
-        assert_domains_are_as_before(&mut machine);
-    }
+    let killed =
+        machine.said(&[&["sh", "-c", KILLED, "-", DOMAIN, long, "-n", "1"][..], &OVERWRITE].concat());
+    assert!(killed.contains("nestor-guest-") && killed.contains("/dev/loop"), "{killed}");
+    machine.said(&["{nestor}", "doctor", "--clean"]);
+    assert_domains_are_as_before(&mut machine);
     assert_eq!(memory(&mut machine).split_whitespace().nth(8).map(str::to_owned), before);
 }
 
