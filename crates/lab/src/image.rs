@@ -36,15 +36,25 @@ pub(crate) fn build_image(
         .run_ok(Command::new(argv).timeout_s(1800))
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
+    Ok(offer_image(progressing, (index, on), path, (layer, spec)))
+}
+
+/// A machine has an image, which is opened as `opened` with its format: the layer itself, or that of its source.
+pub(crate) fn offer_image(
+    progressing: &mut Progressing<'_>,
+    (index, on): (LayerIndex, MachineIndex),
+    path: String,
+    (opened, format): (&Layer, &ImageFormatSpec),
+) -> Offered {
     progressing.images.push(BuiltImage {
         layer: index,
         machine: on,
         path: path.clone(),
-        format: layer.name().to_owned(),
-        map_command: spec.map.map(|map| map(&path)),
-        in_one_file: (spec.in_one_file)(layer),
+        format: opened.name().to_owned(),
+        map_command: format.map.map(|map| map(&path)),
+        in_one_file: (format.in_one_file)(opened),
     });
-    Ok(Offered { on, thing: Thing::Image { path, layer: index } })
+    Offered { on, thing: Thing::Image { path, layer: index } }
 }
 
 /// Bytes that a file in `directory` can take.

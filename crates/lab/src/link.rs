@@ -39,11 +39,10 @@ impl Lab {
             return self.offer_over_kernel_link(progressing, index, Offered { on: server, thing });
         }
         let relation = Relation::Beside(server);
-        let client = stack.machine_across(index).unwrap_or(server);
-        self.root_beside(progressing, RootMachine { index: client, relation })?;
-        let label = stack.machines()[client].label;
-        progressing.machines.insert(client, relation, self.standing(client)?.built(label));
-        let on = client;
+        let on = stack.machine_across(index).unwrap_or(server);
+        self.root_beside(progressing, RootMachine { index: on, relation })?;
+        let label = stack.machines()[on].label;
+        progressing.machines.insert(on, relation, self.standing(on)?.built(label));
         if let Some(available) = options.available {
             hold_memory(progressing, on, layer, available)?;
         }

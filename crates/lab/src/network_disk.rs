@@ -10,6 +10,7 @@ use crate::built::{BuiltStack, NetworkDisk, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::server_process::said;
 use crate::tuning::tune;
 use crate::{BuildError, Lab};
 
@@ -182,10 +183,6 @@ fn ended(stack: &Stack, disk: &NetworkDisk, server: &Machine) -> Option<String> 
     let (layer, said) = (stack.layer(disk.layer).label(), said(server, &disk.log));
     let said = if said.is_empty() { said } else { format!(": {said}") };
     Some(format!("{}: the server of {layer} {ended}{said}", server.label()))
-}
-
-fn said(server: &Machine, log: &str) -> String {
-    String::from_utf8_lossy(&server.read_file(log).unwrap_or_default()).trim().to_owned()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::kernel_link::problem;
 use crate::link::enable_loopback;
 use crate::link_problem::{LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::server_process::said;
 use crate::{BuildError, Lab};
 
 /// Threads of the server (`rpc.nfsd(8)`): as many as Debian starts.
@@ -227,10 +228,7 @@ fn start_server(
     let log = format!("{work_directory}/{}.txt", argv.first().unwrap_or(&"server"));
     let process = server.start_process(Command::new(argv.iter().copied()), &log)?;
     progressing.note_undo(remote.server, UndoStep::EndProcess(process));
-    server.await_ready(process, sign, START_LIMIT).map_err(|e| {
-        let said = server.read_file(&log).unwrap_or_default();
-        e.saying(String::from_utf8_lossy(&said).trim())
-    })
+    server.await_ready(process, sign, START_LIMIT).map_err(|e| e.saying(&said(server, &log)))
 }
 
 /// A program of the server that did not come up. One that is not installed, and a machine that is lost, say all themselves.

@@ -56,9 +56,9 @@ impl ServerProcess {
         match ground.await_ready(process, sign, SERVER_LIMIT) {
             Ok(()) => Ok(server),
             Err(e) => {
-                let said = ground.read_file(&log).unwrap_or_default();
+                let said = said(ground, &log);
                 server.stop();
-                Err(e.saying(String::from_utf8_lossy(&said).trim()))
+                Err(e.saying(&said))
             }
         }
     }
@@ -102,4 +102,9 @@ impl ServerProcess {
 
 fn control_socket(directory: &str) -> String {
     format!("{directory}/control.sock")
+}
+
+/// What a program of a machine has printed so far.
+pub(crate) fn said(machine: &Machine, log: &str) -> String {
+    String::from_utf8_lossy(&machine.read_file(log).unwrap_or_default()).trim().to_owned()
 }

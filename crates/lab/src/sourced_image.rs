@@ -3,8 +3,8 @@
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::{Bytes, Layer, LayerIndex, MachineIndex, Relation};
 
-use crate::built::BuiltImage;
 use crate::held_memory::hold_memory;
+use crate::image::offer_image;
 use crate::link_counters::parse_value;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::RootMachine;
@@ -34,7 +34,7 @@ impl Lab {
         let link = stack.indexed_source().find_map(|(at, layer)| Some((at, layer.link()?)));
         let (link, options) = link.ok_or_else(|| refused("its source has no link"))?;
         let copy = layer.copy().ok_or_else(|| refused("it is not copied"))?;
-        let opened = stack.opened_image(index).into_owned();
+        let opened = stack.opened_image(index);
         let format = opened.image_format().ok_or_else(|| refused("its source is not an image"))?;
 
         let relation = Relation::Beside(node);
@@ -61,15 +61,7 @@ impl Lab {
         let transferred = self.transfer(layer, copy.transfer, &way)?;
         check_bytes(layer, &way).and_then(|()| way.clear().map_err(failed))?;
         progressing.note("transfer", format!("{}: {transferred}", copy.transfer.name));
-        progressing.images.push(BuiltImage {
-            layer: index,
-            machine: node,
-            path: path.clone(),
-            format: opened.name().to_owned(),
-            map_command: format.map.map(|map| map(&path)),
-            in_one_file: (format.in_one_file)(&opened),
-        });
-        Ok(Offered { on: node, thing: Thing::Image { path, layer: index } })
+        Ok(offer_image(progressing, (index, node), path, (&opened, format)))
     }
 
     /// The layers of the source on the repository's own medium, up to the image, which is full of bytes that no program can compress. The

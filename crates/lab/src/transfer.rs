@@ -13,6 +13,7 @@ use crate::built::drop_caches;
 use crate::link::enable_loopback;
 use crate::link_counters::parse_value;
 use crate::progressing::Remote;
+use crate::server_process::said;
 use crate::{BuildError, Lab};
 
 /// How long a server may take to listen.
@@ -163,11 +164,7 @@ fn copy(
         .and_then(|()| fetch(node, (transfer.fetch)(layer, &way.ends()), limit_s(bytes, way.link_rate)));
     // One that ends with the transfer has ended.
     let _ = repository.stop_process(process, GRACE_MS);
-    let said = |e: MachineError| {
-        let said = repository.read_file(&log).unwrap_or_default();
-        e.saying(String::from_utf8_lossy(&said).trim())
-    };
-    Ok(Transferred { bytes, took: fetched.map_err(said)? })
+    Ok(Transferred { bytes, took: fetched.map_err(|e| e.saying(&said(repository, &log)))? })
 }
 
 /// Runs the program that copies; how long it took on its machine's clock.

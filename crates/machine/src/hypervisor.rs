@@ -1,6 +1,7 @@
 //! What a hypervisor does, whichever it is. Each is a folder of this crate that implements [`Hypervisor`], a line in
 //! [`hypervisor`] and one in [`OwnDisk`]; the rest of the code knows no more of it than this.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,6 +203,11 @@ pub(crate) fn last_lines(text: &str, heading: &str, most: usize) -> String {
         return String::new();
     }
     format!("; {heading}:\n    {}", lines[lines.len().saturating_sub(most)..].join("\n    "))
+}
+
+/// The same of a file, which need not be there.
+pub(crate) fn file_tail(path: &Path, heading: &str, most: usize) -> String {
+    last_lines(&String::from_utf8_lossy(&fs::read(path).unwrap_or_default()), heading, most)
 }
 
 /// A machine that a hypervisor runs. What not every kind of machine has is not supported unless it says otherwise.

@@ -84,6 +84,11 @@ impl Stack {
         self.source().iter().enumerate().map(move |(position, layer)| (LayerIndex(first + position), layer))
     }
 
+    /// The layers of both lines with their positions, those of the source last.
+    pub fn indexed_all(&self) -> impl DoubleEndedIterator<Item = (LayerIndex, &Layer)> + ExactSizeIterator {
+        self.lines().all().iter().enumerate().map(|(position, layer)| (LayerIndex(position), layer))
+    }
+
     /// The layer at a position.
     ///
     /// # Panics

@@ -168,38 +168,29 @@ fn without_gap(text: &str, at: usize) -> String {
     if at == 0 { text[1..].to_owned() } else { replaced(text, at - 1..at, "") }
 }
 
-/// Reads the layers one by one, each with its options.
+/// Reads the layers of both lines.
 fn lines(text: &str) -> Result<Lines, StackError> {
     if text.is_empty() {
         return Err(no_layers());
     }
-    let mut main: Vec<Layer> = Vec::new();
-    let mut start = 0;
-    loop {
-        // A path ends only where a source can begin, because it may have `//` in it.
-        let wants_source = main.iter().any(|layer| layer.definition().source().is_some());
-        let source = text[start..].find(SOURCE).filter(|_| wants_source);
-        let (layer, end) = layer_at(text, start, source.map_or(text.len(), |at| start + at))?;
-        let may_end = wants_source || source::is_wanted_by(&layer) || layer.medium_kind().is_some();
-        main.push(layer);
-        if end == text.len() {
-            return Ok(Lines::new(main, Vec::new()));
-        }
-        if may_end && text[end..].starts_with(SOURCE) {
-            return Ok(Lines::new(main, source_layers(text, end + SOURCE.len())?));
-        }
-        start = end + SEPARATOR.len();
-    }
+    let (main, end) = line(text, 0, true)?;
+    let source = if end == text.len() { Vec::new() } else { line(text, end + SOURCE.len(), false)?.0 };
+    Ok(Lines::new(main, source))
 }
 
-/// Reads the layers from a position to the end.
-fn source_layers(text: &str, mut start: usize) -> Result<Vec<Layer>, StackError> {
-    let mut layers = Vec::new();
+/// Reads the layers of a line one by one, each with its options, from a position on; with where it ends: before its source, if it may have
+/// one, or with the text.
+fn line(text: &str, mut start: usize, may_have_source: bool) -> Result<(Vec<Layer>, usize), StackError> {
+    let mut layers: Vec<Layer> = Vec::new();
     loop {
-        let (layer, end) = layer_at(text, start, text.len())?;
+        let wants_source = may_have_source && layers.iter().any(source::is_wanted_by);
+        // A path ends only where a source can begin, because it may have `//` in it.
+        let source = text[start..].find(SOURCE).filter(|_| wants_source);
+        let (layer, end) = layer_at(text, start, source.map_or(text.len(), |at| start + at))?;
+        let is_last = wants_source || source::is_wanted_by(&layer) || layer.medium_kind().is_some();
         layers.push(layer);
-        if end == text.len() {
-            return Ok(layers);
+        if end == text.len() || may_have_source && is_last && text[end..].starts_with(SOURCE) {
+            return Ok((layers, end));
         }
         start = end + SEPARATOR.len();
     }

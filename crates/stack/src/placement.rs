@@ -63,8 +63,7 @@ fn misplaced_source(stack: &Stack, place: &Place) -> Option<Misplaced> {
 
 fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
     // From the server up: what is joined to the others last is what is too much.
-    let all = stack.indexed_layers().chain(stack.indexed_source()).rev();
-    let mut links = all.filter_map(|(at, layer)| Some((at, layer.link()?)));
+    let mut links = stack.indexed_all().rev().filter_map(|(at, layer)| Some((at, layer.link()?)));
     let first = links.next();
     let second = links.next().map(|(at, _)| at);
     match (first, place) {
@@ -174,9 +173,7 @@ fn between_two(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Opt
 
 /// What is modelled needs the lab's machines, and what is the user's needs the user's.
 fn misplaced_medium(stack: &Stack, place: &Place) -> Option<Misplaced> {
-    let media = stack.indexed_layers().chain(stack.indexed_source());
-    let media = media.filter_map(|(at, layer)| Some((at, layer.medium_kind()?)));
-    media.into_iter().find_map(|(at, kind)| misplaced_kind(at, kind, place))
+    stack.indexed_all().find_map(|(at, layer)| misplaced_kind(at, layer.medium_kind()?, place))
 }
 
 fn misplaced_kind(at: LayerIndex, kind: MediumKind, place: &Place) -> Option<Misplaced> {

@@ -77,9 +77,9 @@ fn check_machines<'a>(main: &'a [Layer], source: &'a [Layer]) -> Result<(), (&'a
     let refuse = |layer, option, message: String, help: &str| {
         Err((layer, Conflict { option, message, help: help.to_owned() }))
     };
-    let crosses = |layer: &&Layer| layer.crossing() != Crossing::None;
+    let crosses = |layer: &Layer| layer.crossing() != Crossing::None;
     let at = main.iter().position(is_wanted_by).unwrap_or_default();
-    if main[at..].iter().any(|layer| layer.crossing() != Crossing::None) {
+    if main[at..].iter().any(crosses) {
         let message = format!(
             "{} is in a guest or a client, and only the machine with the medium has a source",
             main[at].name()
@@ -95,7 +95,7 @@ fn check_machines<'a>(main: &'a [Layer], source: &'a [Layer]) -> Result<(), (&'a
         let message = format!("{} joins a third machine to the two of a stack with a source", link.name());
         return refuse(link, None, message, "use an image without a source, as in nbd/link/raw/ext4/hdd");
     }
-    if let Some(layer) = source.iter().skip(1).find(crosses) {
+    if let Some(layer) = source.iter().skip(1).find(|layer| crosses(layer)) {
         let message = format!("{} is in the source, and the repository is one machine", layer.name());
         return refuse(
             layer,

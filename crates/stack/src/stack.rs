@@ -177,7 +177,7 @@ impl Stack {
 
 impl fmt::Display for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, layer) in self.indexed_layers().chain(self.indexed_source()) {
+        for (at, layer) in self.indexed_all() {
             write!(f, "{}{layer}", parse::separator_before(at.position(), self.layers().len()))?;
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::agent::process::Spawner;
 use crate::boot_directory;
 use crate::connection::{Connection, NoAnswer};
 use crate::hypervisor::{
-    OnStart, OutlivingMachine, OwnDisk, RunningMachine, Started, last_lines, not_supported,
+    OnStart, OutlivingMachine, OwnDisk, RunningMachine, Started, file_tail, not_supported,
 };
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
@@ -186,11 +186,8 @@ fn accept(
 
 /// What is to be said of a machine that is of no use: the ends of its console and of its program's log.
 fn last_words(identity: &HostedIdentity) -> String {
-    let tail = |path: Option<PathBuf>, heading: &str| {
-        let text = path.and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        last_lines(&String::from_utf8_lossy(&text), heading, LINES)
-    };
-    tail(Some(identity.console()), "its console ends") + &tail(identity.log(), "its program's log ends")
+    let log = identity.log().map(|path| file_tail(&path, "its program's log ends", LINES));
+    file_tail(&identity.console(), "its console ends", LINES) + &log.unwrap_or_default()
 }
 
 impl RunningMachine for HostedMachine {

@@ -1,6 +1,5 @@
 //! Which domain it is, for whoever ends it: also a later process, which knows it from the ledger.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use super::virsh;
 use crate::agent::ledger::{is_same_live_process, process_start_ticks};
 use crate::agent::process::Spawner;
 use crate::agent::random;
-use crate::hypervisor::last_lines;
+use crate::hypervisor::file_tail;
 use crate::not_undone::NotUndone;
 use crate::refusal::Refusal;
 
@@ -89,8 +88,7 @@ impl DomainIdentity {
 
     /// The end of what QEMU said to libvirt, for a message.
     pub fn log_tail(&self) -> String {
-        let text = self.log().and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        last_lines(&String::from_utf8_lossy(&text), "libvirt's log of it ends", LOG_LINES)
+        self.log().map_or_else(String::new, |path| file_tail(&path, "libvirt's log of it ends", LOG_LINES))
     }
 
     /// Where libvirt keeps it (<https://libvirt.org/drvqemu.html#location-of-configuration-files>).

@@ -12,7 +12,7 @@ use nestor_stack::layers::hypervisors::LIBVIRT_FOR_XEN;
 use super::daemon::Daemon;
 use super::virsh;
 use crate::agent::process::{self, Spawner};
-use crate::hypervisor::last_lines;
+use crate::hypervisor::file_tail;
 use crate::init::is_first_process;
 use crate::message::Command;
 use crate::refusal::{Cause, Refusal};
@@ -156,8 +156,7 @@ fn with_labs_model(models: &str) -> String {
 
 /// The end of what it printed, for a message.
 fn log_tail() -> String {
-    let printed = fs::read(LOG).unwrap_or_default();
-    last_lines(&String::from_utf8_lossy(&printed), "the output of its daemon ends", LOG_LINES)
+    file_tail(Path::new(LOG), "the output of its daemon ends", LOG_LINES)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What Nestor's own QEMU is, for another program that is to run the same machine.
 
-use std::fs;
 use std::path::Path;
 
 pub use super::agent_port::NAME as AGENT_PORT;
@@ -10,7 +9,7 @@ pub use super::arguments::{
 pub use super::progress::Overtime;
 use super::tick_offset;
 pub use super::version::GuestPaging;
-use crate::hypervisor::last_lines;
+use crate::hypervisor::file_tail;
 use crate::refusal::{Cause, Refusal};
 
 /// Features that emulated processors lack of those that QEMU emulates.
@@ -38,8 +37,7 @@ pub fn console_tail(files: &MachineFiles) -> String {
 
 /// The end of a file, for a message.
 pub fn tail(file: &Path, heading: &str) -> String {
-    let text = fs::read(file).unwrap_or_default();
-    last_lines(&String::from_utf8_lossy(&text), heading, CONSOLE_LINES)
+    file_tail(file, heading, CONSOLE_LINES)
 }
 
 #[cfg(test)]

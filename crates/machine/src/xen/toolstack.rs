@@ -12,7 +12,7 @@ use super::description;
 use super::tools::{self, XL};
 use crate::agent::process::Spawner;
 use crate::boot_directory;
-use crate::hypervisor::last_lines;
+use crate::hypervisor::file_tail;
 use crate::libvirt::{XenUri, virsh};
 use crate::refusal::Refusal;
 use crate::spec::MachineSpec;
@@ -179,6 +179,5 @@ fn script(directory: &Path) -> PathBuf {
 
 /// The end of what Xen's library said to libvirt, for a message.
 fn log_tail() -> String {
-    let text = fs::read(LIBVIRTS_LOG).unwrap_or_default();
-    last_lines(&String::from_utf8_lossy(&text), "libvirt's log of Xen ends", LOG_LINES)
+    file_tail(Path::new(LIBVIRTS_LOG), "libvirt's log of Xen ends", LOG_LINES)
 }

@@ -1,6 +1,5 @@
 //! `overlay`: an image whose unwritten parts stay at the repository and are read from there when they are needed.
 
-use super::NOT_YET;
 use crate::spec::no_conflicts;
 use crate::{Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Propagation};
 
@@ -24,6 +23,9 @@ impl ServedOver {
         }
     }
 }
+
+/// Why a stack with it cannot be built yet.
+const NOT_YET: &str = "Nestor reads and checks stacks with a source, and does not build them yet";
 
 const OVER: &str = "over";
 const PREFETCH: &str = "prefetch";
