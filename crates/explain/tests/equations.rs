@@ -132,6 +132,7 @@ fn record(correlation: Option<Correlation>) -> CellRecord {
             trace_remarks: Vec::new(),
             path_length: Some(PathLength { instructions: counted.into(), window_ns: 200 * MS, requests: 12 }),
             networks: Vec::new(),
+            lives: Vec::new(),
         }),
         marks: Vec::new(),
         environment: Environment { ground: "emulated".into(), ..Environment::default() },

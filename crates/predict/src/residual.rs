@@ -192,6 +192,7 @@ mod tests {
             trace_remarks: Vec::new(),
             path_length: None,
             networks: Vec::new(),
+            lives: Vec::new(),
         };
         let record = CellRecord {
             stack: "ext4/hdd".into(),

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::TraceMode;
 use crate::environment::Environment;
 use crate::failure::CellFailure;
+use crate::life::InstanceLife;
 use crate::network::NetworkRecord;
 use crate::path_length::PathLength;
 use crate::{WrittenStack, WrittenWorkload};
@@ -148,6 +149,9 @@ pub struct Measured {
     /// What went over networks, from the application down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkRecord>,
+    /// What the instances of a life cycle went through, in the order in which they were asked for; none of other workloads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<InstanceLife>,
 }
 
 /// The image file of a virtual disk or a loop device, after the workload.

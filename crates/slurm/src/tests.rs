@@ -42,6 +42,7 @@ fn record(job: &ArrayJob, cell: &TaskCell, bytes: u64) -> CellRecord {
         trace_remarks: Vec::new(),
         path_length: None,
         networks: Vec::new(),
+        lives: Vec::new(),
     };
     CellRecord {
         stack: key.stack.clone(),

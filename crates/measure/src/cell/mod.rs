@@ -399,6 +399,7 @@ fn assemble(
         trace_remarks: joined.remarks,
         path_length,
         networks: recorded.networks.records,
+        lives: Vec::new(),
     }
 }
 

@@ -38,6 +38,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         trace_remarks: Vec::new(),
         path_length: None,
         networks: Vec::new(),
+        lives: Vec::new(),
     };
     CellRecord {
         stack: stack.into(),

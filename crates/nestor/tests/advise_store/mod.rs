@@ -62,6 +62,7 @@ impl MadeUp {
             trace_remarks: Vec::new(),
             path_length: None,
             networks: networks(stack),
+            lives: Vec::new(),
         };
         self.records.push(CellRecord {
             stack: stack.into(),

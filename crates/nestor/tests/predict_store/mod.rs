@@ -54,6 +54,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
             trace_remarks: Vec::new(),
             path_length: None,
             networks: Vec::new(),
+            lives: Vec::new(),
         }),
         marks: Vec::new(),
         environment: Environment { ground: "emulated".into(), ..Environment::default() },

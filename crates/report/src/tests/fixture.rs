@@ -211,6 +211,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         trace_remarks: Vec::new(),
         path_length: None,
         networks: Vec::new(),
+        lives: Vec::new(),
     }
 }
 

@@ -97,6 +97,7 @@ pub fn measured(bytes: u64) -> Measured {
         trace_remarks: Vec::new(),
         path_length: None,
         networks: Vec::new(),
+        lives: Vec::new(),
     }
 }
 
