@@ -13,6 +13,7 @@ use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
 use crate::partition::{build_partition, forget_partition};
 use crate::progressing::{Offered, Progressing, Thing};
+use crate::root_machine::Guests;
 use crate::served_disk::ServedDisk;
 use crate::served_link::ServedLink;
 use crate::users_xen::require_users_xen;
@@ -24,6 +25,22 @@ impl Lab {
     /// # Errors
     /// Which layer could not be made and why; the layers made before it have been taken down.
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
+        let mut progressing = self.begin(stack, Guests::Kept)?;
+        match self.build_layers(&mut progressing) {
+            Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
+            Err(e) => {
+                self.give_up(progressing);
+                Err(e)
+            }
+        }
+    }
+
+    /// Checks that a stack can be built here, and makes nothing yet.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        stack: &'a Stack,
+        guests: Guests,
+    ) -> Result<Progressing<'a>, BuildError> {
         stack.require_buildable()?;
         stack.require_place(&self.place)?;
         require_users_xen(stack, &self.place)?;
@@ -31,36 +48,65 @@ impl Lab {
             // Every cell begins in the same state.
             self.stop_host();
         }
-        let mut progressing = Progressing::new(stack, self.seed, self.place.is_emulated());
-        match self.build_layers(&mut progressing) {
-            Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
-            Err(e) => {
-                if let Err(left) = self.undo_all(progressing.undo) {
-                    (self.progress)(&format!("taking down what was built so far: {left}"));
-                }
-                Err(e)
-            }
+        Ok(Progressing::new(stack, self.seed, self.place.is_emulated(), guests))
+    }
+
+    /// Takes down what was built of a stack that will not be complete.
+    pub(crate) fn give_up(&mut self, progressing: Progressing<'_>) {
+        if let Err(left) = self.undo_all(progressing.undo) {
+            (self.progress)(&format!("taking down what was built so far: {left}"));
         }
     }
 
     fn build_layers(&mut self, progressing: &mut Progressing<'_>) -> Result<(MachineIndex, Top), BuildError> {
-        let stack = progressing.stack;
+        let medium = progressing.stack.medium_index();
+        let offered = self.build_below(progressing, medium)?;
+        self.build_above(progressing, medium, offered)
+    }
+
+    /// The medium of a stack and the layers above it, below another one; the medium alone if that is the other one.
+    pub(crate) fn build_below(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        end: LayerIndex,
+    ) -> Result<Offered, BuildError> {
         self.prepare_kernel_link(progressing)?;
-        let medium = stack.medium_index();
         self.boot_host(progressing)?;
-        let mut offered = self.build_medium(progressing, medium, MachineIndex::OUTERMOST)?;
-        for (index, layer) in stack.indexed_layers().rev().skip(1) {
-            (self.progress)(&format!("building {layer}"));
-            offered = self.build_layer(progressing, index, layer, offered)?;
-        }
+        let medium = progressing.stack.medium_index();
+        let offered = self.build_medium(progressing, medium, MachineIndex::OUTERMOST)?;
+        self.build_layers_where(progressing, |at| at < medium && at > end, offered)
+    }
+
+    /// The layers above one of a stack, and where a workload works then.
+    pub(crate) fn build_above(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        below: LayerIndex,
+        offered: Offered,
+    ) -> Result<(MachineIndex, Top), BuildError> {
+        let offered = self.build_layers_where(progressing, |at| at < below, offered)?;
         match offered.thing {
             Thing::Directory { path, .. } => Ok((offered.on, Top::Directory(path))),
             Thing::Block { device, .. } => Ok((offered.on, Top::Device(device))),
             Thing::Image { .. } | Thing::Remote { .. } => Err(BuildError::refused(
-                &stack.layers()[0],
+                &progressing.stack.layers()[0],
                 "a workload needs a directory or a block device of its own machine",
             )),
         }
+    }
+
+    /// Some layers of a stack, from the lowest to the topmost.
+    fn build_layers_where(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        is_one: impl Fn(LayerIndex) -> bool,
+        mut offered: Offered,
+    ) -> Result<Offered, BuildError> {
+        for (index, layer) in progressing.stack.indexed_layers().rev().filter(|(at, _)| is_one(*at)) {
+            (self.progress)(&format!("building {layer}"));
+            offered = self.build_layer(progressing, index, layer, offered)?;
+        }
+        Ok(offered)
     }
 
     /// A layer on what the one below it offers.
@@ -122,11 +168,25 @@ impl Lab {
     }
 
     fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), LabProblem> {
-        let mut problems = Vec::new();
         // Without its timing the modelled disk does not slow down what is only cleaning.
         for plugged in self.disks.values() {
             let _ = plugged.disk.set_timing(false);
         }
+        let problems = self.undo_steps(undo);
+        self.end_links();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        if self.place.is_emulated() {
+            self.stop_host();
+            return Ok(());
+        }
+        Err(LabProblem::NotUndone { problems })
+    }
+
+    /// Undoes steps, the last one first: what could not be undone on machines that are not ended for it.
+    pub(crate) fn undo_steps(&mut self, undo: Vec<Undo>) -> Vec<MachineError> {
+        let mut problems = Vec::new();
         for Undo { on, step } in undo.into_iter().rev() {
             let Some(machine) = self.machines.get(on).map(|standing| standing.machine.clone()) else {
                 continue;
@@ -156,15 +216,7 @@ impl Lab {
                 self.stop_guests(on);
             }
         }
-        self.end_links();
-        if problems.is_empty() {
-            return Ok(());
-        }
-        if self.place.is_emulated() {
-            self.stop_host();
-            return Ok(());
-        }
-        Err(LabProblem::NotUndone { problems })
+        problems
     }
 
     /// Switches the timing of the modelled disks, with their queues drained, and of the modelled links; nothing for others.

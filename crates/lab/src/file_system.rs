@@ -8,7 +8,7 @@ use crate::progressing::{Offered, Progressing, Thing};
 use crate::seed::Before;
 use crate::{BuildError, image};
 
-/// Makes a file system on a device and mounts it.
+/// Makes a file system on a device, unless it came with the device's image, and mounts it.
 pub(crate) fn build_file_system(
     progressing: &mut Progressing<'_>,
     index: LayerIndex,
@@ -21,9 +21,12 @@ pub(crate) fn build_file_system(
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let machine = progressing.machine(on);
     let height = progressing.stack.below(index).len();
-    let drawn = progressing.alone.then(|| progressing.seed.drawn(height));
-    let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
-    machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
+    let is_there = progressing.came_with_image(index, on);
+    if !is_there {
+        let drawn = progressing.alone.then(|| progressing.seed.drawn(height));
+        let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
+        machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
+    }
     let target = progressing.mount_point(on, index);
     let mounting = Mounting {
         source: device.to_owned(),
@@ -36,12 +39,14 @@ pub(crate) fn build_file_system(
     progressing.note_undo(on, UndoStep::Unmount(target.clone()));
     progressing.file_systems.push(BuiltFileSystem { layer: index, machine: on, mounting, exported: None });
     let free_bytes = image::free_bytes(&machine, layer, &target)?;
-    let before = progressing.seed.before(height).within(free_bytes);
-    make_before(&machine, &target, before).map_err(failed)?;
     let path = format!("{target}/nestor");
-    machine.make_directory(&path).map_err(failed)?;
-    if layer.is_on("nocow") {
-        machine.run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
+    if !is_there {
+        let before = progressing.seed.before(height).within(free_bytes);
+        make_before(&machine, &target, before).map_err(failed)?;
+        machine.make_directory(&path).map_err(failed)?;
+        if layer.is_on("nocow") {
+            machine.run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
+        }
     }
     // The same for every seed, and so the size of an image.
     let free_bytes = free_bytes.saturating_sub(Before::MOST_BYTES);

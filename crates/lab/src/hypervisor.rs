@@ -16,6 +16,7 @@ use crate::built::{BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
 use crate::lab::LabFiles;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::root_machine::Guests;
 use crate::standing::{Booted, Standing};
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::tuning::tune;
@@ -114,7 +115,7 @@ impl Lab {
             self.files_in(stack, self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
         let guest_spec = self.guest_spec(stack, (on, relation), spec, options, files, disk_at_start);
         let place = guest_spec.place;
-        let is_new = disk_at_start.is_some();
+        let is_new = disk_at_start.is_some() || progressing.guests == Guests::Fresh;
         let guest = self.guest(stack, (on, relation), guest_spec, is_new).map_err(|e| match e {
             BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
             other => other,

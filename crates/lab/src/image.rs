@@ -16,7 +16,7 @@ const USUAL_SOURCE_BYTES: u64 = 1 << 30;
 /// Image sizes are multiples of this; every format accepts it.
 const GRANULE_BYTES: u64 = 64 << 20;
 
-/// Makes an image in a directory that has so much room.
+/// Makes an image in a directory that has so much room, unless it is there.
 pub(crate) fn build_image(
     progressing: &mut Progressing<'_>,
     index: LayerIndex,
@@ -27,10 +27,13 @@ pub(crate) fn build_image(
 ) -> Result<Offered, BuildError> {
     let layer = progressing.stack.layer(index);
     let machine = progressing.machine(on);
+    let path = format!("{directory}/disk.{}", spec.extension);
+    if progressing.came_with_image(index, on) {
+        return Ok(offer_image(progressing, (index, on), path, (layer, spec)));
+    }
     let at_repository = index > progressing.stack.medium_index();
     let usual_bytes = if at_repository { USUAL_SOURCE_BYTES } else { USUAL_BYTES };
     let size_bytes = size_bytes(layer, free_bytes, usual_bytes)?;
-    let path = format!("{directory}/disk.{}", spec.extension);
     let argv = (spec.create)(layer, &path, size_bytes);
     machine
         .run_ok(Command::new(argv).timeout_s(1800))

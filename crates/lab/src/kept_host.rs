@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lab_problem::LabProblem;
 use crate::network_modules::network_modules;
-use crate::root_machine::RootMachine;
+use crate::root_machine::{Guests, RootMachine};
 use crate::standing::Standing;
 use crate::virtual_time::qemu_identity;
 use crate::{BuildError, Lab, memory};
@@ -233,7 +233,9 @@ impl Lab {
         files: &Files,
     ) -> Result<(), BuildError> {
         self.boot_root(stack, root, memory_bytes, None)?;
-        self.boot_guests(stack, root)?;
+        if root.guests == Guests::Kept {
+            self.boot_guests(stack, root)?;
+        }
         self.load_file_systems_everywhere(root, false);
         self.load_network_modules(stack, root, false);
         self.try_programs_everywhere(root);
@@ -309,6 +311,9 @@ impl Lab {
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
         let machines = stack.machines();
         let inside = || machines.indexed().filter(|(index, _)| machines.root_of(*index) == root.index);
+        if root.guests == Guests::Fresh {
+            digest.update("without guests ");
+        }
         let guests: Vec<u64> = inside().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();
         digest.update(format!("{} {memory_bytes} {guests:?}", root.index.position()));
         // Its clock and its timers are in the time of this processor.

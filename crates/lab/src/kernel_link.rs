@@ -21,6 +21,7 @@ use crate::link::{bring_up, enable_loopback};
 use crate::link_counters::{KernelLink, LinkEnd, from_json};
 use crate::link_problem::{KernelPart, LinkProblem, NetworkService};
 use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::root_machine::Guests;
 use crate::standing::Standing;
 use crate::{BuildError, Lab, network_disk, network_file_system};
 
@@ -63,7 +64,7 @@ impl Lab {
             return Ok(());
         };
         drop(links);
-        let server = self.host(stack)?.machine.clone();
+        let server = self.host(stack, Guests::Kept)?.machine.clone();
         if matches!(self.place, Place::SshPair { .. }) {
             return self.prepare_wire(progressing, index, &server);
         }

@@ -19,7 +19,7 @@ use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
 use crate::medium::PluggedDisk;
-use crate::root_machine::RootMachine;
+use crate::root_machine::{Guests, RootMachine};
 use crate::seed::Seed;
 use crate::served_disk::ServedRoot;
 use crate::served_link::ServedLink;
@@ -187,7 +187,7 @@ impl Lab {
     /// # Errors
     /// Why it does not boot.
     pub fn find_accelerator(&mut self, stack: &Stack) -> Result<Accelerator, BuildError> {
-        self.host(stack)?;
+        self.host(stack, Guests::Kept)?;
         Ok(self.host_accelerator())
     }
 
@@ -246,9 +246,9 @@ impl Lab {
 
     /// The outermost host: the emulated one, booted when first needed and again when a stack needs more memory, or
     /// the ground itself.
-    pub(crate) fn host(&mut self, stack: &Stack) -> Result<&Standing, BuildError> {
+    pub(crate) fn host(&mut self, stack: &Stack, guests: Guests) -> Result<&Standing, BuildError> {
         if self.place.is_emulated() {
-            self.emulate_host(stack)?;
+            self.emulate_host(stack, guests)?;
         } else if let Some(bytes) = memory::stated_host_memory(stack) {
             return Err(LabProblem::HostMemoryIsGiven { place: self.place.clone(), bytes }.into());
         } else if self.machines.is_empty() {
@@ -263,7 +263,7 @@ impl Lab {
         self.standing(MachineIndex::OUTERMOST)
     }
 
-    fn emulate_host(&mut self, stack: &Stack) -> Result<(), BuildError> {
+    fn emulate_host(&mut self, stack: &Stack, guests: Guests) -> Result<(), BuildError> {
         // In virtual time a cell is independent of all others and of their order.
         let is_virtual = self.place.is_in_virtual_time();
         let under_xen = stack.is_under_xen();
@@ -283,8 +283,8 @@ impl Lab {
         }
         match self.emulated_host() {
             Some(_) => Ok(()),
-            None if is_virtual => self.go_on_from_kept(stack, RootMachine::HOST, needed),
-            None => self.boot_root(stack, RootMachine::HOST, needed, None),
+            None if is_virtual => self.go_on_from_kept(stack, RootMachine::host(guests), needed),
+            None => self.boot_root(stack, RootMachine::host(guests), needed, None),
         }
     }
 

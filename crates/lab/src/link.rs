@@ -40,7 +40,7 @@ impl Lab {
         }
         let relation = Relation::Beside(server);
         let on = stack.machine_across(index).unwrap_or(server);
-        self.root_beside(progressing, RootMachine { index: on, relation })?;
+        self.root_beside(progressing, RootMachine::beside(on, server))?;
         let label = stack.machines()[on].label;
         progressing.machines.insert(on, relation, self.standing(on)?.built(label));
         if let Some(available) = options.available {

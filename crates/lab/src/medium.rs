@@ -35,7 +35,7 @@ impl Lab {
                         or a modelled disk (hdd, ssd, raid0, raid5, null) here";
             return Err(BuildError::refused(layer, what));
         }
-        let host = self.host(stack)?.built(MachineLabel::Host);
+        let host = self.host(stack, progressing.guests)?.built(MachineLabel::Host);
         progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;
         if self.place == Place::This {

@@ -22,7 +22,7 @@ const THREADS: &str = "8";
 pub(crate) const MOUNT_PORT: u16 = 20048;
 
 /// The kernel's name of the file system.
-const KIND: &str = "nfs";
+pub(crate) const KIND: &str = "nfs";
 
 /// What starts the port mapper, without which the kernel's server does not start.
 const PORT_MAPPER_COMMAND: [&str; 2] = ["rpcbind", "-f"];
@@ -145,12 +145,12 @@ fn not_exported(server: &Machine, export: NfsExport) -> Option<LinkProblem> {
 }
 
 /// What a client calls the exported directory.
-fn exported_as<'a>(options: &NfsOptions, path: &'a str) -> &'a str {
+pub(crate) fn exported_as<'a>(options: &NfsOptions, path: &'a str) -> &'a str {
     if options.version == NfsVersion::V3 { path } else { "/" }
 }
 
 /// Exports a directory by the servers that a client needs, and hears of their end.
-fn serve_directory(
+pub(crate) fn serve_directory(
     progressing: &mut Progressing<'_>,
     layer: &Layer,
     (server, remote): (&Machine, &Remote),
@@ -266,7 +266,7 @@ fn offered_versions(text: &str) -> Vec<NfsVersion> {
 
 /// The options of the kernel's client, which are those of `nfs(5)` and the addresses that `mount.nfs` would add. Without a port mapper and
 /// its locks: the server's ports are said, and locks stay in the client.
-fn mount_options(options: &NfsOptions, remote: &Remote) -> Vec<String> {
+pub(crate) fn mount_options(options: &NfsOptions, remote: &Remote) -> Vec<String> {
     let (server, client) = (&remote.server_address, &remote.client_address);
     let mut words = vec![format!("vers={}", options.version.name()), "proto=tcp".into(), "hard".into()];
     words.extend([format!("addr={server}"), "port=2049".into()]);

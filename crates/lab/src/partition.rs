@@ -48,16 +48,19 @@ pub(crate) fn build_partition(
             "the device below it is a partition, and the kernel knows none within another; omit one of the two",
         ));
     }
-    let sector_bytes = number(&machine, "--getss", whole).map_err(failed)?;
-    let bytes = number(&machine, "--getsize64", whole).map_err(failed)?;
-    let table = options.table(sector_bytes, bytes / sector_bytes.max(1)).ok_or_else(|| {
-        refused(&format!(
-            "the device below it has sectors of {sector_bytes} bytes, and the partition would begin within one; use \
-             a multiple, as in start=1M"
-        ))
-    })?;
-    let writing = Command { stdin: table.into_bytes(), ..Command::new(PartitionOptions::write_table(whole)) };
-    machine.run_ok(writing).map_err(failed)?;
+    if !progressing.came_with_image(index, on) {
+        let sector_bytes = number(&machine, "--getss", whole).map_err(failed)?;
+        let bytes = number(&machine, "--getsize64", whole).map_err(failed)?;
+        let table = options.table(sector_bytes, bytes / sector_bytes.max(1)).ok_or_else(|| {
+            refused(&format!(
+                "the device below it has sectors of {sector_bytes} bytes, and the partition would begin within one; use \
+                 a multiple, as in start=1M"
+            ))
+        })?;
+        let writing =
+            Command { stdin: table.into_bytes(), ..Command::new(PartitionOptions::write_table(whole)) };
+        machine.run_ok(writing).map_err(failed)?;
+    }
     progressing.note_undo(on, UndoStep::ForgetPartition(whole.to_owned()));
     // A device manager may have had the kernel read the table by now: an update makes what is not there.
     let number = PartitionOptions::NUMBER.to_string();

@@ -7,6 +7,7 @@ use crate::built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, Undo, UndoStep,
     VirtualDisk,
 };
+use crate::root_machine::Guests;
 use crate::seed::Seed;
 use crate::write_cache::WriteCacheSwitch;
 
@@ -44,6 +45,8 @@ pub(crate) struct Remote {
 pub(crate) struct Progressing<'a> {
     pub(crate) stack: &'a Stack,
     pub(crate) seed: Seed,
+    /// Whether virtual machines may have been booted before.
+    pub(crate) guests: Guests,
     /// Whether no file systems but this stack's are at its place.
     pub(crate) alone: bool,
     pub(crate) machines: Machines<BuiltMachine>,
@@ -61,10 +64,11 @@ pub(crate) struct Progressing<'a> {
 
 impl<'a> Progressing<'a> {
     /// Nothing is built yet.
-    pub(crate) fn new(stack: &'a Stack, seed: Seed, alone: bool) -> Self {
+    pub(crate) fn new(stack: &'a Stack, seed: Seed, alone: bool, guests: Guests) -> Self {
         Self {
             stack,
             seed,
+            guests,
             alone,
             machines: Machines::default(),
             points: Vec::new(),
@@ -118,6 +122,12 @@ impl<'a> Progressing<'a> {
             network_disks: self.network_disks,
             write_caches: self.write_caches,
         }
+    }
+
+    /// Whether what a layer is made of came with the image from the repository, so that it is there and is not made.
+    pub(crate) fn came_with_image(&self, index: LayerIndex, on: MachineIndex) -> bool {
+        let in_image = self.stack.layers_in_image().any(|(at, _)| at == index);
+        in_image && Some(on) != self.stack.repository()
     }
 
     /// The way to a machine.

@@ -23,11 +23,28 @@ const ROOT_CPUS: u32 = 2;
 pub(crate) struct RootMachine {
     pub(crate) index: MachineIndex,
     pub(crate) relation: Relation,
+    pub(crate) guests: Guests,
+}
+
+/// When the virtual machines in a machine in virtual time are booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guests {
+    /// Before its state is kept, as far as they need no disk to boot.
+    Kept,
+    /// When their layer is built: their boot is measured.
+    Fresh,
 }
 
 impl RootMachine {
     /// The one with the medium.
-    pub(crate) const HOST: Self = Self { index: MachineIndex::OUTERMOST, relation: Relation::Outermost };
+    pub(crate) const fn host(guests: Guests) -> Self {
+        Self { index: MachineIndex::OUTERMOST, relation: Relation::Outermost, guests }
+    }
+
+    /// One beside another.
+    pub(crate) const fn beside(index: MachineIndex, other: MachineIndex) -> Self {
+        Self { index, relation: Relation::Beside(other), guests: Guests::Kept }
+    }
 
     /// By what the ground knows it.
     pub(crate) fn place(self) -> MachinePlace {

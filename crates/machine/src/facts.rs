@@ -14,8 +14,8 @@ use crate::message::Facts;
 /// What runs emulated hosts.
 pub const LAB_HYPERVISOR: HypervisorKind = HypervisorKind::Qemu;
 
-/// The facts of the machine this process runs on.
-pub fn of_this_machine(work_directory: &Path) -> Facts {
+/// The facts of the machine this process runs on, which began at this time of its clock.
+pub fn of_this_machine(work_directory: &Path, begun_ns: u64) -> Facts {
     let lab_machine = crate::init::is_first_process();
     let uname = rustix::system::uname();
     let kernel = uname.release().to_string_lossy().into_owned();
@@ -31,6 +31,7 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
         work_directory: work_directory.display().to_string(),
         binary: super::agent::process::OWN_BINARY.to_owned(),
         pid: std::process::id(),
+        begun_ns,
         file_systems: if lab_machine {
             Vec::new()
         } else {

@@ -20,6 +20,7 @@ use crate::disks::{self, DiskMark};
 use crate::hypervisor::{Hypervisor, hypervisors};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
 use crate::terminal;
+use crate::ticks::monotonic_ns;
 
 /// How long the kernel may take to see the disk with the root.
 const ROOT_LIMIT: Duration = Duration::from_secs(20);
@@ -85,6 +86,11 @@ pub fn run() -> ! {
         Ok(Err(e)) => nestor_terminal::errln!("nestor init: {e}"),
         Err(_) => nestor_terminal::errln!("nestor init: the agent panicked"),
     }
+    power_off()
+}
+
+/// Writes out what is dirty and ends the machine.
+pub(crate) fn power_off() -> ! {
     rustix::fs::sync();
     let _ = rustix::system::reboot(RebootCommand::PowerOff);
     // The hypervisor ends a machine that restarts, too. Only a kernel that can do neither gets past this.
@@ -93,6 +99,7 @@ pub fn run() -> ! {
 }
 
 fn start() -> Result<(), String> {
+    let begun_ns = monotonic_ns();
     mount_kernel_file_systems("")?;
     load_modules()?;
     let command_line = fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
@@ -106,7 +113,8 @@ fn start() -> Result<(), String> {
         .map_err(|e| format!("the agent's port is a terminal that cannot be made raw: {e}"))?;
     let _ = fs::write("/proc/sys/kernel/printk", least_level_printed(&port));
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
-    let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
+    let agent = Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?;
+    let agent = Arc::new(agent.begun_at(begun_ns));
     for problem in agent.serve(reader, port) {
         nestor_terminal::errln!("nestor init: {problem}");
     }

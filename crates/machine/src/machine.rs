@@ -411,7 +411,16 @@ impl Machine {
         self.route.last().copied()
     }
 
-    /// Ends a machine that this one booted.
+    /// Has a machine that this one booted power itself off, and waits for its end.
+    ///
+    /// # Errors
+    /// It does not within `limit`; it is ended nevertheless.
+    pub fn shut_down_machine(&self, machine: MachinePlace, limit: Duration) -> Result<(), MachineError> {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.done(Request::ShutDownMachine { machine, limit_ms })
+    }
+
+    /// Ends a machine that this one booted, at once.
     pub fn stop_machine(&self, machine: MachinePlace) -> Result<(), MachineError> {
         self.done(Request::StopMachine { machine })
     }

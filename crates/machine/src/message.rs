@@ -23,7 +23,7 @@ use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 20;
+pub const PROTOCOL: u32 = 21;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -278,7 +278,16 @@ pub enum Request {
         /// Which.
         machine: MachinePlace,
     },
-    /// Shut a machine down.
+    /// Take everything down and power this machine off, which is one of the lab's: the end of the stream is the answer.
+    PowerOff,
+    /// Have a machine power itself off, and wait for its end. Refused, and the machine ended, if it does not within `limit_ms`.
+    ShutDownMachine {
+        /// Which.
+        machine: MachinePlace,
+        /// Milliseconds it may take.
+        limit_ms: u64,
+    },
+    /// End a machine at once.
     StopMachine {
         /// Which.
         machine: MachinePlace,
@@ -432,6 +441,8 @@ pub struct Facts {
     pub binary: String,
     /// The agent's process id.
     pub pid: u32,
+    /// `CLOCK_MONOTONIC` of this machine when the agent began, ns. The agent of a machine of the lab is its first process.
+    pub begun_ns: u64,
     /// File systems that the kernel has on block devices or can load; not looked for in a lab machine.
     pub file_systems: Vec<String>,
 }

@@ -28,14 +28,19 @@ impl TickReading {
 
     fn once() -> Option<Self> {
         let before = counter()?;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let monotonic_ns = monotonic_ns();
         let after = counter()?;
         let half = after.checked_sub(before)? / 2;
-        let monotonic_ns =
-            u64::try_from(now.tv_sec).ok()? * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?;
         // Half a tick is lost in halving.
         Some(Self { monotonic_ns, ticks: before + half, bound_ticks: half + 1 })
     }
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Since the machine booted: neither part is negative.
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -148,6 +148,22 @@ impl Stack {
         self.indexed_layers().find(|(_, layer)| is_wanted_by(layer)).map(|(at, _)| at)
     }
 
+    /// The layers whose data are in the image that comes from the source, from the top down: those above it, up to a second virtual machine,
+    /// and without the first one.
+    pub fn layers_in_image(&self) -> impl Iterator<Item = (LayerIndex, &Layer)> {
+        let image = self.sourced_image();
+        let above = move |at: LayerIndex| image.is_some_and(|image| at < image);
+        let crosses = |layer: &Layer| layer.crossing() != Crossing::None;
+        let crossings = self.indexed_layers().filter(|(at, layer)| above(*at) && crosses(layer)).count();
+        let mut outer = crossings.saturating_sub(1);
+        self.indexed_layers().take_while(move |(at, _)| above(*at)).filter(move |(_, layer)| {
+            let is_crossing = crosses(layer);
+            let is_inner = outer > 0;
+            outer -= usize::from(is_crossing && is_inner);
+            !is_crossing && !is_inner
+        })
+    }
+
     /// An image as whoever opens it sees it: [`Stack::layer`], but for a copy the layer of its source, whose format it has, and for an
     /// overlay a qcow2.
     pub fn opened_image(&self, at: LayerIndex) -> Cow<'_, Layer> {

@@ -132,7 +132,28 @@ impl Agent {
         Ok(Answer::Done)
     }
 
-    /// Stops a machine that was started here.
+    /// Has a machine that was started here power itself off, and waits for that.
+    pub(super) fn shut_down_machine(&self, place: MachinePlace, limit: Duration) -> Obeyed {
+        let machine = self.machine(place)?;
+        let answer = machine.request(Request::PowerOff, limit);
+        // Also where the machine did not end: it is given up.
+        self.stop_machine(place)?;
+        let refuse = |why: String| {
+            Err(Refusal::new(
+                Cause::TimedOut,
+                format!("the machine `{place}` did not power itself off: {why}"),
+            ))
+        };
+        match answer {
+            Err(NoAnswer::Gone(_)) => Ok(Answer::Done),
+            Err(NoAnswer::TimedOut(limit)) => refuse(format!("it runs after {} s", limit.as_secs())),
+            Err(NoAnswer::GivenUp(loss)) => Err(Refusal::given_up(loss)),
+            Ok(Answer::Failed(refusal)) => refuse(refusal.message),
+            Ok(_) => refuse("its agent answered".to_owned()),
+        }
+    }
+
+    /// Stops a machine that was started here, at once.
     pub(super) fn stop_machine(&self, place: MachinePlace) -> Obeyed {
         let Booted { entry, machine } = lock(&self.machines).remove(&place).ok_or_else(|| {
             Refusal::new(Cause::MachineLost, format!("the machine `{place}` is not running"))

@@ -35,6 +35,7 @@ use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_fram
 use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, Refusal};
+use crate::ticks::monotonic_ns;
 use ledger::Ledger;
 use linked::Programs;
 use nestor_stop::lock;
@@ -66,6 +67,8 @@ pub struct Agent {
     unasked: OnceLock<Unasked>,
     /// Whether the NFS server that is watched is to end.
     nfs_server_ends: Mutex<Option<Arc<AtomicBool>>>,
+    /// When this process began.
+    begun_ns: u64,
 }
 
 /// A machine that this agent booted.
@@ -113,7 +116,14 @@ impl Agent {
             accelerators: Mutex::default(),
             unasked: OnceLock::new(),
             nfs_server_ends: Mutex::default(),
+            begun_ns: monotonic_ns(),
         })
+    }
+
+    /// The same, whose process began at an earlier time of [`monotonic_ns`].
+    #[must_use]
+    pub fn begun_at(self, begun_ns: u64) -> Self {
+        Self { begun_ns, ..self }
     }
 
     /// Serves requests until the stream ends, then takes everything down. Returns what could not be undone.

@@ -21,6 +21,7 @@ use super::{Agent, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
 use crate::disks;
 use crate::facts;
+use crate::init;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, ReadySign, Request};
 use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
@@ -61,7 +62,7 @@ impl Agent {
     pub(super) fn obey(&self, request: Request) -> Obeyed {
         let ms = Duration::from_millis;
         match request {
-            Request::Facts => Ok(Answer::Facts(facts::of_this_machine(&self.work_directory))),
+            Request::Facts => Ok(Answer::Facts(facts::of_this_machine(&self.work_directory, self.begun_ns))),
             Request::Run(command) => self.run(&command),
             Request::StartProcess { command, output } => self.start_process(&command, &output),
             Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
@@ -93,6 +94,8 @@ impl Agent {
             Request::ServedRequests { machine } => {
                 Ok(Answer::Served(self.machine(machine)?.served_requests()?))
             }
+            Request::PowerOff => self.power_off(),
+            Request::ShutDownMachine { machine, limit_ms } => self.shut_down_machine(machine, ms(limit_ms)),
             Request::StopMachine { machine } => self.stop_machine(machine),
             Request::AttachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),
@@ -115,6 +118,20 @@ impl Agent {
             problems if problems.is_empty() => Ok(Answer::Done),
             problems => Err(Refusal::not_undone(problems)),
         }
+    }
+
+    /// Does not return where it succeeds.
+    fn power_off(&self) -> Obeyed {
+        if !init::is_first_process() {
+            let message = "only a machine of the lab is powered off";
+            return Err(Refusal::new(Cause::NotSupported, message));
+        }
+        // This request is one of those under way, which taking down all of them would wait for.
+        let problems = lock(&self.ledger).take_down();
+        if !problems.is_empty() {
+            return Err(Refusal::not_undone(problems));
+        }
+        init::power_off()
     }
 
     fn run(&self, command: &Command) -> Obeyed {

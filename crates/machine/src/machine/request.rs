@@ -83,6 +83,8 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::ReadTicks => "read the processor's counter",
         Request::TickOffset { .. } => "read the offset of a counter",
         Request::ServedRequests { .. } => "read what was served of a disk",
+        Request::PowerOff => "power off",
+        Request::ShutDownMachine { .. } => "shut a machine down",
         Request::StopMachine { .. } => "stop a machine",
         Request::TakeInstructions { .. } => "read the counted instructions",
         Request::KeepMachine { .. } => "keep a machine's state",

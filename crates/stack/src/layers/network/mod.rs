@@ -9,7 +9,7 @@ use crate::LayerSpec;
 pub use link::{LinkOptions, link_default};
 pub use nbd::NetworkDiskOptions;
 pub(crate) use nbd::check_served;
-pub use nfs::{BelievedAttributes, Export, NfsOptions, NfsVersion};
+pub use nfs::{BelievedAttributes, Export, NfsOptions, NfsVersion, usual_nfs};
 
 pub(super) static LINK: &LayerSpec = &link::LAYER;
 pub(super) static NBD: &LayerSpec = &nbd::LAYER;

@@ -188,6 +188,11 @@ impl BelievedAttributes {
     }
 }
 
+/// The options of an `nfs` that none is written for; `None` if its defaults are not values of its options.
+pub fn usual_nfs() -> Option<NfsOptions> {
+    Layer::plain(&LAYER).network_file_system()
+}
+
 impl Layer {
     /// The options of `nfs`; `None` for other layers.
     pub fn network_file_system(&self) -> Option<NfsOptions> {

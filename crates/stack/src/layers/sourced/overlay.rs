@@ -24,9 +24,6 @@ impl ServedOver {
     }
 }
 
-/// Why a stack with it cannot be built yet.
-const NOT_YET: &str = "Nestor reads and checks stacks with a source, and does not build them yet";
-
 const OVER: &str = "over";
 const PREFETCH: &str = "prefetch";
 
@@ -50,7 +47,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::SourcedImage(Propagation::Overlay),
     packages: &["qemu-utils"],
     check: no_conflicts,
-    not_buildable: Some(NOT_YET),
+    not_buildable: None,
 };
 
 /// The options of `overlay`, typed.

@@ -1,0 +1,132 @@
+//! Copies an image from the repository to the node.
+
+use std::time::Duration;
+
+use nestor_machine::{Command, Machine, MachineError, ReadySign};
+use nestor_stack::layers::sourced::transfers::{Transfer, TransferEnds, TransferServer};
+use nestor_stack::{BitRate, Bytes, Layer, Propagation};
+
+use super::{SourcedImage, Transferred};
+use crate::link::enable_loopback;
+use crate::server_process::said;
+
+/// How long a server may take to listen.
+const SERVER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Milliseconds that a server gets to end by itself.
+const GRACE_MS: u64 = 5_000;
+
+/// Seconds that every transfer gets, beside [`TIMES_WIRE`].
+const LEAST_LIMIT_S: u64 = 300;
+
+/// A transfer gets so many times what its bytes need on the wire: disks may be slower than that by as much.
+const TIMES_WIRE: u64 = 100;
+
+/// The server of a program that copies.
+pub(crate) struct CopyServer {
+    transfer: &'static Transfer,
+    process: u32,
+    log: String,
+}
+
+impl CopyServer {
+    /// Ends it; one that ends with the transfer has ended.
+    pub(super) fn end(&self, image: &SourcedImage) {
+        let [repository, _] = &image.machines;
+        let _ = repository.stop_process(self.process, GRACE_MS);
+    }
+}
+
+impl SourcedImage {
+    fn ends(&self) -> TransferEnds<'_> {
+        let (source_directory, source_file) = self.source.rsplit_once('/').unwrap_or(("", &self.source));
+        TransferEnds {
+            repository_address: &self.remote.server_address,
+            repository_interface: &self.repository_interface,
+            node_interface: &self.remote.interface,
+            source_directory,
+            source_file,
+            target: &self.target,
+            own_directory: &self.own_directory,
+            link_rate: self.link_rate,
+        }
+    }
+}
+
+/// Starts the server and waits until it takes connections.
+pub(super) fn serve(
+    image: &SourcedImage,
+    layer: &Layer,
+    transfer: &'static Transfer,
+) -> Result<CopyServer, MachineError> {
+    let server = (transfer.server)(layer, &image.ends());
+    hand_out(&server, &image.machines)?;
+    let [repository, _] = &image.machines;
+    let log = format!("{}/server.txt", image.own_directory);
+    // The server is asked from its own machine whether it listens.
+    enable_loopback(repository)?;
+    let process = repository.start_process(Command::new(server.command), &log)?;
+    let serving = CopyServer { transfer, process, log };
+    let ready = server
+        .port
+        .map_or(Ok(()), |port| repository.await_ready(process, ReadySign::Port(port), SERVER_LIMIT));
+    ready.map(|()| serving).map_err(|e| {
+        let said = said(repository, &format!("{}/server.txt", image.own_directory));
+        let _ = repository.stop_process(process, GRACE_MS);
+        e.saying(&said)
+    })
+}
+
+/// Writes the server's files, runs what comes before it, and gives the node what it needs of that.
+fn hand_out(server: &TransferServer, [repository, node]: &[Machine; 2]) -> Result<(), MachineError> {
+    for (path, contents) in &server.files {
+        repository.write_file(path, contents.as_bytes())?;
+    }
+    for argv in &server.prepare {
+        repository.run_ok(Command::new(argv.clone()))?;
+    }
+    for path in &server.for_the_node {
+        node.write_file(path, &repository.read_file(path)?)?;
+        node.run_ok(Command::new(["chmod", "0600", "--", path]))?;
+    }
+    Ok(())
+}
+
+/// Runs the program that copies, on the node.
+///
+/// # Errors
+/// It fails, or does not end in time.
+pub(super) fn fetch(
+    image: &SourcedImage,
+    layer: &Layer,
+    server: &CopyServer,
+) -> Result<Transferred, MachineError> {
+    let [repository, node] = &image.machines;
+    let bytes = image.source_bytes()?;
+    let (argv, limit_s) = ((server.transfer.fetch)(layer, &image.ends()), limit_s(bytes, image.link_rate));
+    let finished = node.run(Command::new(argv.clone()).timeout_s(limit_s))?;
+    if finished.succeeded() {
+        let took = Duration::from_nanos(finished.elapsed_ns);
+        return Ok(Transferred { propagation: Propagation::Copy, bytes, took });
+    }
+    Err(node.program_error(&argv, &finished, limit_s).saying(&said(repository, &server.log)))
+}
+
+/// Seconds that a transfer may take.
+fn limit_s(bytes: Bytes, rate: BitRate) -> u64 {
+    let wire_s = bytes.get().saturating_mul(8) / rate.get().max(1);
+    wire_s.saturating_mul(TIMES_WIRE).saturating_add(LEAST_LIMIT_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_gets_more_time_than_its_bytes_need() {
+        let gbit = BitRate(1_000_000_000);
+        assert_eq!(limit_s(Bytes(0), gbit), 300);
+        assert_eq!(limit_s(Bytes::gib(3), gbit), 300 + 2500);
+        assert_eq!(limit_s(Bytes(u64::MAX), BitRate(1)), u64::MAX);
+    }
+}

@@ -1,0 +1,144 @@
+//! Serves an image to nodes that read from it what they need, and makes the overlay of a node.
+
+use std::time::Duration;
+
+use nestor_machine::{Command, Machine, MachineError, Mounting, ReadySign};
+use nestor_stack::layers::network::usual_nfs;
+use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
+use nestor_stack::{Layer, Propagation, Stack};
+
+use super::{DIGEST_LIMIT_S, SourcedImage, Transferred, check_digests, same_digests};
+use crate::built::UndoStep;
+use crate::link::enable_loopback;
+use crate::network_disk;
+use crate::network_file_system::{self, mount_options};
+use crate::progressing::Progressing;
+use crate::server_process::said;
+use crate::{BuildError, Lab};
+
+/// How long the server may take to open the image, in the machine's own time.
+const SERVER_LIMIT: Duration = Duration::from_secs(30);
+
+/// What an overlay is.
+const OVERLAY_FORMAT: &str = "qcow2";
+
+/// What the server calls the image.
+const EXPORT: &str = "nestor";
+
+/// Connections that the server takes at once.
+const CONNECTIONS: &str = "16";
+
+/// Seconds that making an overlay may take.
+const OPEN_LIMIT_S: u64 = 60;
+
+/// The SHA-256 of an exported disk. Its address is no part of it.
+const DIGEST_OF_EXPORT: &str = r#"nbdcopy -- "$1" - | sha256sum"#;
+
+/// An image that is served.
+pub(crate) struct OverlayServer {
+    /// Where the node finds it: a file, or an address.
+    backing: String,
+    /// What it is there.
+    format: String,
+}
+
+/// Starts the server, and checks that the node reads from it what is at the repository.
+pub(super) fn serve(
+    lab: &mut Lab,
+    progressing: &mut Progressing<'_>,
+    image: &SourcedImage,
+    options: OverlayOptions,
+) -> Result<OverlayServer, BuildError> {
+    match options.over {
+        ServedOver::Nbd => serve_disk(progressing, image),
+        ServedOver::Nfs => serve_file(lab, progressing, image),
+    }
+}
+
+/// Over the protocol of the network block device, from `qemu-nbd(8)`.
+fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result<OverlayServer, BuildError> {
+    let stack = progressing.stack;
+    let layer = stack.layer(image.index);
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
+    let [repository, node] = &image.machines;
+    let (ready, log) = (format!("{}/server.pid", image.own_directory), log_of(image));
+    let (address, port) = (&image.remote.server_address, network_disk::PORT.to_string());
+    let argv = ["qemu-nbd", "--read-only", "--persistent", "--shared", CONNECTIONS, "--bind", address];
+    let more = ["--port", &port, "--export-name", EXPORT, "--pid-file", &ready, "--format"];
+    let argv = argv.into_iter().chain(more).chain([format_at_repository(stack), &image.source]);
+    // It checks itself, too.
+    enable_loopback(repository).map_err(failed)?;
+    let process = repository.start_process(Command::new(argv), &log).map_err(failed)?;
+    progressing.note_undo(image.repository, UndoStep::EndProcess(process));
+    repository
+        .await_ready(process, ReadySign::File(ready), SERVER_LIMIT)
+        .map_err(|e| failed(e.saying(&said(repository, &log))))?;
+    let backing = format!("nbd://{address}:{port}/{EXPORT}");
+    let digest = |machine: &Machine| {
+        let argv = ["sh", "-c", DIGEST_OF_EXPORT, "sh", &backing];
+        let said = machine.run_ok(Command::new(argv).timeout_s(DIGEST_LIMIT_S))?;
+        Ok::<_, MachineError>(said.split_whitespace().next().unwrap_or_default().to_owned())
+    };
+    let sent = digest(repository).map_err(failed)?;
+    same_digests(layer, sent, digest(node).map_err(failed)?)?;
+    Ok(OverlayServer { backing, format: "raw".to_owned() })
+}
+
+/// As a file of a network file system.
+fn serve_file(
+    lab: &mut Lab,
+    progressing: &mut Progressing<'_>,
+    image: &SourcedImage,
+) -> Result<OverlayServer, BuildError> {
+    let stack = progressing.stack;
+    let layer = stack.layer(image.index);
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
+    let [repository, node] = &image.machines;
+    lab.load_modules(repository, network_file_system::SERVER_MODULES);
+    lab.load_modules(node, network_file_system::CLIENT_MODULES);
+    let (directory, file) = image.source.rsplit_once('/').unwrap_or(("", &image.source));
+    let options = usual_nfs().ok_or_else(|| BuildError::refused(layer, "nfs has no defaults"))?;
+    let ends = (repository, &image.remote);
+    network_file_system::serve_directory(progressing, layer, ends, directory, &options)?;
+    let target = format!("{}-source", progressing.mount_point(image.node, image.index));
+    let source = network_file_system::exported_as(&options, directory);
+    let mounting = Mounting {
+        source: format!("{}:{source}", image.remote.server_address),
+        target: target.clone(),
+        file_system: network_file_system::KIND.to_owned(),
+        program: None,
+        options: mount_options(&options, &image.remote),
+    };
+    node.mount(mounting).map_err(failed)?;
+    progressing.note_undo(image.node, UndoStep::Unmount(target.clone()));
+    let backing = format!("{target}/{file}");
+    check_digests(layer, image, &backing)?;
+    Ok(OverlayServer { backing, format: format_at_repository(stack).to_owned() })
+}
+
+/// What the image's file at the repository is.
+fn format_at_repository(stack: &Stack) -> &str {
+    stack.source().iter().find(|layer| layer.image_format().is_some()).map_or("raw", Layer::name)
+}
+
+fn log_of(image: &SourcedImage) -> String {
+    format!("{}/server.txt", image.own_directory)
+}
+
+/// Makes the overlay on the node (`qemu-img(1)`).
+///
+/// # Errors
+/// The image cannot be reached.
+pub(super) fn open(image: &SourcedImage, server: &OverlayServer) -> Result<Transferred, MachineError> {
+    let [repository, node] = &image.machines;
+    let bytes = image.source_bytes()?;
+    let argv = ["qemu-img", "create", "-q", "-f", OVERLAY_FORMAT, "-b", &server.backing];
+    let argv = argv.into_iter().chain(["-F", &server.format, "--", &image.target]);
+    let argv: Vec<String> = argv.map(str::to_owned).collect();
+    let finished = node.run(Command::new(argv.clone()).timeout_s(OPEN_LIMIT_S))?;
+    if finished.succeeded() {
+        let took = Duration::from_nanos(finished.elapsed_ns);
+        return Ok(Transferred { propagation: Propagation::Overlay, bytes, took });
+    }
+    Err(node.program_error(&argv, &finished, OPEN_LIMIT_S).saying(&said(repository, &log_of(image))))
+}
