@@ -1,10 +1,11 @@
 //! A kernel's view of its machine: memory, mounts, the users of a device or file, disks, processes, their processor time and their
-//! waiting for it, programs ended for want of memory, and what back ends of virtual disks
-//! have served.
+//! waiting for it, programs ended for want of memory, and what block devices and back ends of virtual disks
+//! have done.
 //!
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
 //! stacks down depends on this list.
 
+mod disk_statistics;
 pub mod disks;
 pub mod in_use;
 pub mod memory;
@@ -15,4 +16,5 @@ pub mod processor_time;
 mod served;
 pub mod waiting;
 
+pub use disk_statistics::DiskStatistics;
 pub use served::ServedRequests;

@@ -27,6 +27,8 @@ pub struct BuiltMachine {
     pub machine: Machine,
     /// What it is.
     pub facts: Facts,
+    /// When its agent greeted the machine that booted it, on that machine's clock, ns; only of a machine whose boot is measured.
+    pub greeted_ns: Option<u64>,
     /// What executes its instructions.
     pub accelerator: Accelerator,
 }

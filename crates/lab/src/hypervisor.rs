@@ -226,7 +226,8 @@ impl Lab {
             }
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
-            let guest = self.boot(&outer, spec, label, &identity)?;
+            let guests = if fresh { Guests::Fresh } else { Guests::Kept };
+            let guest = self.boot(&outer, spec, (label, guests), &identity)?;
             self.note_boot(depth, begun.elapsed());
             self.machines.insert(index, relation, guest);
         }

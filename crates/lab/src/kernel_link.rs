@@ -166,6 +166,7 @@ impl Lab {
             machine: machine.clone(),
             accelerator: Accelerator::Hardware,
             facts: machine.facts()?,
+            greeted_ns: None,
             booted: None,
         };
         self.machines.insert(index, Relation::Beside(MachineIndex::OUTERMOST), standing);

@@ -256,6 +256,7 @@ impl Lab {
                 machine: self.ground.machine().clone().labelled(&MachineLabel::Host.to_string()),
                 accelerator: Accelerator::Hardware,
                 facts: self.ground_facts.clone(),
+                greeted_ns: None,
                 booted: None,
             };
             self.machines.push(Relation::Outermost, host);
@@ -298,12 +299,12 @@ impl Lab {
         *slowest_ms = (took.as_millis() as u64).max(*slowest_ms);
     }
 
-    /// Boots a machine in `parent` and keeps what the boot showed about KVM there.
+    /// Boots a machine in `parent` and keeps what the boot showed about KVM there; of one that is booted fresh, also when it was up.
     pub(crate) fn boot(
         &mut self,
         parent: &Machine,
         spec: MachineSpec,
-        label: MachineLabel,
+        (label, guests): (MachineLabel, Guests),
         identity: &str,
     ) -> Result<Standing, BuildError> {
         let started = parent.start_machine(&spec, &label.to_string());
@@ -322,12 +323,16 @@ impl Lab {
             self.memory.remember(identity, boot.accelerator);
         }
         let place = spec.place;
+        let greeted_ns = match guests {
+            Guests::Fresh => Some(parent.read_clock(false)?),
+            Guests::Kept => None,
+        };
         let looked = self.look_at(machine, spec, boot.accelerator);
         if looked.is_err() {
             // It has no other user, and the next machine takes its place.
             let _ = parent.stop_machine(place);
         }
-        looked
+        Ok(Standing { greeted_ns, ..looked? })
     }
 
     /// The facts of a running machine.
@@ -349,7 +354,8 @@ impl Lab {
         };
         self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
         let packages = packages::of_lab_machine(&machine)?;
-        Ok(Standing { machine, accelerator, facts, booted: Some(Booted { spec, files, packages }) })
+        let booted = Some(Booted { spec, files, packages });
+        Ok(Standing { machine, accelerator, facts, greeted_ns: None, booted })
     }
 
     /// Loads kernel modules unless that was done before. A kernel may have them built in, or they may be for another
@@ -419,12 +425,24 @@ impl Lab {
     /// When there is no emulated host, or the ground does not answer.
     pub fn take_instructions(&self) -> Result<InstructionMarks, MachineError> {
         let applications = self.machines.indexed().last().map(|(index, _)| self.machines.root_of(index));
-        let root = applications.and_then(|root| self.machines.get(root)?.booted.as_ref());
-        match root {
+        applications.map_or_else(|| Ok(no_instructions()), |root| self.take_instructions_of(root))
+    }
+
+    /// The same of a machine that is in no other.
+    ///
+    /// # Errors
+    /// The ground does not answer.
+    pub fn take_instructions_of(&self, root: MachineIndex) -> Result<InstructionMarks, MachineError> {
+        match self.machines.get(root).and_then(|root| root.booted.as_ref()) {
             Some(booted) => self.ground.machine().take_instructions(booted.spec.place),
-            None => Ok(InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }),
+            None => Ok(no_instructions()),
         }
     }
+}
+
+/// Of a machine of the user's.
+fn no_instructions() -> InstructionMarks {
+    InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }
 }
 
 /// Reads the answer of `nestor lab build --json`.

@@ -77,7 +77,7 @@ impl Lab {
             (self.progress)(&format!("booting the emulated {label}"));
         }
         let begun = Instant::now();
-        let machine = self.boot(&self.ground().clone(), spec, label, &identity);
+        let machine = self.boot(&self.ground().clone(), spec, (label, Guests::Kept), &identity);
         let machine = machine.inspect_err(|_| self.stop_root(root.index))?;
         self.machines.insert(root.index, root.relation, machine);
         self.note_boot(Depth::ROOT, begun.elapsed());

@@ -17,6 +17,8 @@ pub(crate) struct Standing {
     pub(crate) machine: Machine,
     pub(crate) accelerator: Accelerator,
     pub(crate) facts: Facts,
+    /// See [`BuiltMachine::greeted_ns`].
+    pub(crate) greeted_ns: Option<u64>,
     /// `None` of a machine of the user's, which was there before.
     pub(crate) booted: Option<Booted>,
 }
@@ -37,6 +39,7 @@ impl Standing {
             label,
             machine: self.machine.clone(),
             facts: self.facts.clone(),
+            greeted_ns: self.greeted_ns,
             accelerator: self.accelerator,
         }
     }

@@ -35,6 +35,7 @@ impl Lab {
             facts: client.facts()?,
             machine: client,
             accelerator: Accelerator::Hardware,
+            greeted_ns: None,
             booted: None,
         };
         self.machines.insert(client_index, Relation::Beside(MachineIndex::OUTERMOST), standing);

@@ -266,6 +266,11 @@ pub enum Request {
         /// Which.
         machine: MachinePlace,
     },
+    /// Read `CLOCK_MONOTONIC`: [`Answer::Clock`].
+    ReadClock {
+        /// Whether what counts the instructions of a machine in virtual time marks this moment.
+        mark: bool,
+    },
     /// Read the clock and the processor's counter: [`Answer::Ticks`].
     ReadTicks,
     /// Say what its hypervisor adds to this machine's counter in a machine inside: [`Answer::TickOffset`].
@@ -408,6 +413,8 @@ pub enum Answer {
     Path(String),
     /// What was counted of a machine's instructions.
     Instructions(InstructionMarks),
+    /// `CLOCK_MONOTONIC`, ns.
+    Clock(u64),
     /// Clock and counter; `None` if the processor has no counter.
     Ticks(Option<TickReading>),
     /// What is added to a counter.

@@ -167,6 +167,9 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
 fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
+    if workload.life().is_some() {
+        stack.require_instance()?;
+    }
     let (message, help) = match (workload.works_on(), stack.offers()) {
         (WorksOn::Directories, Offer::Block) => (
             format!("{workload} makes files, but this stack offers a block device"),

@@ -77,7 +77,8 @@ pub struct StateRecord {
     pub to_repository_bytes: u64,
     /// What the disks of the node and of the repository did meanwhile.
     pub disks: Vec<DiskUse>,
-    /// What the node's processor executed meanwhile, its guests included; in virtual time only.
+    /// What the node's processor executed meanwhile, its guests included; in virtual time only. Of a running workload its recorders count them
+    /// ([`Measured::path_length`](crate::Measured::path_length)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<InstructionCounts>,
 }

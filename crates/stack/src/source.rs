@@ -164,6 +164,38 @@ impl Stack {
         })
     }
 
+    /// For those who go through the life of an instance: its image comes from a source, and one virtual machine has it.
+    ///
+    /// # Errors
+    ///
+    /// What the stack lacks or has too many of.
+    pub fn require_instance(&self) -> Result<(), StackError> {
+        let Some(image) = self.sourced_image() else {
+            let medium = self.medium_index();
+            let message =
+                "the life of an instance begins with its image at a repository, and this stack has no source";
+            let help = format!(
+                "put {USUAL_SOURCED} in the place of the image, and the source behind the stack: {SOURCE}{USUAL_SOURCE}"
+            );
+            return Err(StackError::at_layer(self, medium, message, help));
+        };
+        let above =
+            self.indexed_layers().filter(|(at, layer)| *at < image && layer.crossing() != Crossing::None);
+        let machines: Vec<LayerIndex> = above.map(|(at, _)| at).collect();
+        match machines[..] {
+            [_] => Ok(()),
+            [] => {
+                let message = "an instance is a virtual machine, and none has this image";
+                Err(StackError::at_layer(self, image, message, "put kvm above it"))
+            }
+            [inner, ..] => {
+                let message =
+                    "it is in the virtual machine that has the image, and an instance is one machine";
+                Err(StackError::at_layer(self, inner, message, "leave it out, with the image below it"))
+            }
+        }
+    }
+
     /// An image as whoever opens it sees it: [`Stack::layer`], but for a copy the layer of its source, whose format it has, and for an
     /// overlay a qcow2.
     pub fn opened_image(&self, at: LayerIndex) -> Cow<'_, Layer> {

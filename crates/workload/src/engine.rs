@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::demand::Demand;
+use crate::engines::LifeCycle;
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{Direction, LoadResult};
@@ -79,6 +80,11 @@ pub trait Engine: Sync {
     /// Which workloads are alike when one is predicted from others: those of one engine, if it does not say otherwise.
     fn family(&self, _workload: &Workload) -> &'static str {
         self.name()
+    }
+
+    /// What it asks for, if it is not a load but the life of instances in which one runs.
+    fn life(&self, _workload: &Workload) -> Option<LifeCycle> {
+        None
     }
 
     /// The script in Filebench's language that the workload names: a file of the user's.

@@ -26,7 +26,7 @@ pub use engine::{
     About, Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step,
     StepOutput, Target, WorksOn,
 };
-pub use engines::{SurfacePoint, WorkloadSummary, catalogue};
+pub use engines::{LifeCycle, SurfacePoint, WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;
 pub use personalities::{personality, personality_names};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::demand::Demand;
 use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, WorksOn};
-use crate::engines::ENGINES;
+use crate::engines::{ENGINES, LifeCycle};
 use crate::error::{LoadError, Problem, WorkloadError};
 use crate::result::LoadResult;
 use crate::value::{Kind, Value};
@@ -67,7 +68,7 @@ impl Workload {
         };
         let mut workload = Self { engine: engine.name(), case: case.name, options: BTreeMap::new() };
         let mut spans = BTreeMap::new();
-        for part in parts {
+        for part in option_parts(engine, text, second.span.end) {
             match parse_option(engine, case, &part) {
                 Ok((spec, value)) => {
                     spans.insert(spec.name, part.span.clone());
@@ -176,9 +177,10 @@ impl Workload {
 
     /// The files that it names, as written: what they hold is part of the workload, and its notation does not tell it.
     pub fn files(&self) -> impl Iterator<Item = &str> {
-        self.options.values().filter_map(|value| match value {
-            Value::File(path) => Some(path.as_str()),
-            _ => None,
+        self.options.values().flat_map(|value| match value {
+            Value::File(path) => vec![path.as_str()],
+            Value::Workload(inner) => inner.files().collect(),
+            _ => Vec::new(),
         })
     }
 
@@ -190,6 +192,11 @@ impl Workload {
     /// See [`Engine::demand`].
     pub fn demand(&self) -> Demand {
         self.engine().demand(self)
+    }
+
+    /// See [`Engine::life`].
+    pub fn life(&self) -> Option<LifeCycle> {
+        self.engine().life(self)
     }
 
     /// See [`Engine::family`].
@@ -278,7 +285,46 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
+/// The options after the case, which ends at `end`. A workload that is an option's value takes all the rest.
+fn option_parts<'t>(
+    engine: &'static dyn Engine,
+    text: &'t str,
+    end: usize,
+) -> impl Iterator<Item = Part<'t>> {
+    let takes_rest = move |part: &str| {
+        let name = part.split_once('=').map(|(name, _)| name);
+        engine.options().iter().any(|spec| spec.kind == Kind::Workload && Some(spec.name) == name)
+    };
+    let mut start = end + 1;
+    iter::from_fn(move || {
+        let rest = text.get(start..)?;
+        let part = rest.split(':').next().filter(|part| !takes_rest(part)).unwrap_or(rest);
+        let span = start..start + part.len();
+        start = span.end + 1;
+        Some(Part { text: part, span })
+    })
+}
+
 type OptionError = (Range<usize>, Problem, String);
+
+/// Reads the workload that is the value of an option.
+fn parse_inner(
+    spec: &'static OptionSpec,
+    text: &str,
+    span: Range<usize>,
+) -> Result<(&'static OptionSpec, Value), OptionError> {
+    if text.is_empty() {
+        return Err((span, Problem::NoValue(spec.name), format!("{} is a {}", spec.name, spec.kind.form())));
+    }
+    let inner = Workload::parse(text)
+        .map_err(|e| (span.start + e.span.start..span.start + e.span.end, e.problem, e.remedy))?;
+    let value = Value::Workload(Box::new(inner));
+    if spec.kind.takes(&value) {
+        return Ok((spec, value));
+    }
+    let problem = Problem::Misfit("a life within a life is not possible".to_owned());
+    Err((span, problem, "write a workload that runs in the instance, as fio:rand-read".to_owned()))
+}
 
 /// Reads one `option=value`.
 fn parse_option(
@@ -304,6 +350,9 @@ fn parse_option(
         return Err((name_span, problem, format!("only {} has it", spec.cases.join(" or "))));
     }
     let value_span = (name_span.end + 1).min(part.span.end)..part.span.end;
+    if spec.kind == Kind::Workload {
+        return parse_inner(spec, value, value_span);
+    }
     match spec.kind.parse(value) {
         Ok(value) => Ok((spec, value)),
         Err(form) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::notation::Workload;
 use nestor_text::quantities::{NoSize, decimal, parse_places, parse_size, parse_time};
 
 /// What may follow the `=` of an option.
@@ -31,6 +32,8 @@ pub enum Kind {
     Sizes,
     /// A file of the machine on which the workload is written down; it is copied to where the workload runs.
     File,
+    /// Another workload with its own options, to the end of the text.
+    Workload,
 }
 
 /// The value of an option.
@@ -54,6 +57,8 @@ pub enum Value {
     Sizes(Vec<(u64, u64)>),
     /// Of [`Kind::File`]: its path.
     File(String),
+    /// Of [`Kind::Workload`].
+    Workload(Box<Workload>),
 }
 
 /// Most sizes of [`Kind::Sizes`].
@@ -93,6 +98,7 @@ impl Kind {
             Self::Sizes => parse_sizes(text).map(Value::Sizes),
             Self::File if text.contains('\0') => Err("the path of a file".to_owned()),
             Self::File => Ok(Value::File(text.to_owned())),
+            Self::Workload => Err("a workload such as fio:rand-read".to_owned()),
         }
     }
 
@@ -109,6 +115,7 @@ impl Kind {
             (Self::Factor, Value::Factor(millionths)) => (1..=LARGEST_FACTOR).contains(millionths),
             (Self::Milliseconds, Value::Milliseconds(us)) => *us <= LONGEST_US,
             (Self::Sizes, Value::Sizes(sizes)) => are_sizes(sizes),
+            (Self::Workload, Value::Workload(inner)) => inner.life().is_none(),
             _ => false,
         }
     }
@@ -126,6 +133,7 @@ impl Kind {
             Self::Milliseconds => "milliseconds (50, 0.35)".to_owned(),
             Self::Sizes => "sizes with weights (4k/30+8k/70)".to_owned(),
             Self::File => "file".to_owned(),
+            Self::Workload => "workload (fio:rand-read)".to_owned(),
         }
     }
 }
@@ -215,6 +223,7 @@ impl fmt::Display for Value {
             Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Self::Choice(word) => f.write_str(word),
             Self::File(path) => f.write_str(path),
+            Self::Workload(inner) => write!(f, "{inner}"),
             Self::Factor(millionths) => write_decimal(f, *millionths, 6),
             Self::Milliseconds(us) => write_decimal(f, *us, 3),
             Self::Sizes(sizes) => {

@@ -20,6 +20,7 @@ fn values(kind: Kind) -> Vec<String> {
         Kind::Milliseconds => texts(&["0", "0.001", "60000"]),
         Kind::Sizes => texts(&["512/1", "4k/18446744073709551615+8k/1", "8388607T/1+4k/99", "1T/50+2T/50"]),
         Kind::File => texts(&["/x"]),
+        Kind::Workload => texts(&["fio:rand-read"]),
     }
 }
 

@@ -20,6 +20,11 @@ fn value_text(kind: Kind) -> BoxedStrategy<String> {
         Kind::Switch => prop_oneof![Just("on".to_owned()), Just("off".to_owned())].boxed(),
         Kind::Choice(words) => proptest::sample::select(words.to_vec()).prop_map(str::to_owned).boxed(),
         Kind::File => "[a-z./-]{1,12}".boxed(),
+        Kind::Workload => {
+            proptest::sample::select(vec!["fio:rand-read:bs=8k", "postmark:mail", "fio:seq-write"])
+                .prop_map(str::to_owned)
+                .boxed()
+        }
         Kind::Milliseconds => (0u32..60_000, 0u32..1000).prop_map(|(ms, us)| format!("{ms}.{us:03}")).boxed(),
         Kind::Sizes => proptest::collection::vec((1u64..64, 1u64..100), 1..5)
             .prop_map(|sizes| {

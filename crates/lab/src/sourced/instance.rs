@@ -30,8 +30,17 @@ impl Instance<'_> {
         &self.image.machines
     }
 
-    /// Where the data set of the instance's workload is made at the repository, which goes into the image; `None` where the workload
-    /// works on the whole image, or in a machine within the machine.
+    /// Their positions among the machines of the stack.
+    pub fn machine_indexes(&self) -> [MachineIndex; 2] {
+        [self.image.repository, self.image.node]
+    }
+
+    /// The block devices of their media.
+    pub fn disks(&self) -> &[String; 2] {
+        &self.image.disks
+    }
+
+    /// Where the data set of the instance's workload is made at the repository, which goes into the image; `None` once that is complete.
     pub fn top_at_repository(&self) -> Option<&Top> {
         self.image.installed.as_ref().map(|installed| &installed.top)
     }
@@ -48,12 +57,9 @@ impl Lab {
     /// # Errors
     /// Which layer could not be made and why; what was made has been taken down.
     pub fn prepare_instance<'a>(&mut self, stack: &'a Stack) -> Result<Instance<'a>, BuildError> {
-        let sourced = stack.sourced_image().ok_or_else(|| {
-            BuildError::refused(
-                stack.medium(),
-                "an instance has an image from a repository: the stack has no source",
-            )
-        })?;
+        stack.require_instance()?;
+        let no_source = || BuildError::refused(stack.medium(), "the stack has no source");
+        let sourced = stack.sourced_image().ok_or_else(no_source)?;
         let mut progressing = self.begin(stack, Guests::Fresh)?;
         let opened = self.build_below(&mut progressing, sourced).and_then(|Offered { on, thing }| {
             let Thing::Directory { path, .. } = thing else {

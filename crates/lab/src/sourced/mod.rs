@@ -38,6 +38,8 @@ pub(crate) struct SourcedImage {
     repository: MachineIndex,
     /// The repository and the node.
     machines: [Machine; 2],
+    /// The block devices of their media.
+    disks: [String; 2],
     /// The image at the repository.
     source: String,
     /// What is written into it there before it is what its format says.
@@ -124,6 +126,8 @@ impl Lab {
         let opened = stack.opened_image(index);
         let format = opened.image_format().ok_or_else(|| refused("its source is not an image"))?;
 
+        let medium = progressing.points.iter().find(|point| point.offered_by == stack.medium_index());
+        let node_disk = medium.map(|point| point.device.clone()).unwrap_or_default();
         let root = RootMachine::beside(repository, node);
         self.root_beside(progressing, root)?;
         let label = stack.machines()[repository].label;
@@ -140,9 +144,10 @@ impl Lab {
             node,
             repository,
             machines: [progressing.machine(repository), progressing.machine(node)],
+            disks: [made.disk, node_disk],
             source: made.path,
             contents: made.contents,
-            installed: made.installed,
+            installed: Some(made.installed),
             target: format!("{directory}/disk.{}", format.extension),
             own_directory: format!("{}/transfer", progressing.machines[node].facts.work_directory),
             remote,

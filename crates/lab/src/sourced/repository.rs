@@ -24,9 +24,11 @@ const NO_DISCARDS: &str = "0";
 /// An image that was made.
 pub(super) struct Made {
     pub(super) path: String,
+    /// The block device of its medium.
+    pub(super) disk: String,
     /// The file that is written before the image has its format: the image itself, if that is raw.
     pub(super) contents: String,
-    pub(super) installed: Option<Installed>,
+    pub(super) installed: Installed,
 }
 
 /// Layers that are made in an image at its repository.
@@ -51,6 +53,8 @@ impl Lab {
         let (medium, layer) = layers.next().ok_or_else(no_image)?;
         (self.progress)(&format!("building {layer} at the repository"));
         let mut offered = self.build_medium(progressing, medium, repository)?;
+        let Thing::Block { device: disk, .. } = &offered.thing else { return Err(no_image()) };
+        let disk = disk.clone();
         for (index, layer) in layers.filter(|(_, layer)| !layer.is_link()) {
             (self.progress)(&format!("building {layer} at the repository"));
             offered = self.build_layer(progressing, index, layer, offered)?;
@@ -71,19 +75,19 @@ impl Lab {
         progressing.points.truncate(recorded.0);
         progressing.file_systems.truncate(recorded.1);
         progressing.images.truncate(recorded.2);
-        Ok(Made { path, contents, installed })
+        Ok(Made { path, disk, contents, installed })
     }
 
-    /// The layers that come with the image, made in it; `None` where there are none.
+    /// The layers that come with the image, made in it.
     fn install(
         &mut self,
         progressing: &mut Progressing<'_>,
         repository: MachineIndex,
         contents: &str,
-    ) -> Result<Option<Installed>, BuildError> {
+    ) -> Result<Installed, BuildError> {
         let stack = progressing.stack;
         let layers: Vec<(LayerIndex, &Layer)> = stack.layers_in_image().collect();
-        let Some((_, lowest)) = layers.last() else { return Ok(None) };
+        let lowest = layers.last().map_or_else(|| stack.medium(), |(_, layer)| layer);
         let failed = |source| BuildError::Layer { layer: lowest.label(), source };
         let machine = progressing.machine(repository);
         let undo_before = progressing.undo.len();
@@ -105,7 +109,7 @@ impl Lab {
             Thing::Image { path, .. } => Top::Device(path),
             Thing::Remote { .. } => return Err(BuildError::refused(lowest, "it is on a network")),
         };
-        Ok(Some(Installed { top, undo: undo_before..progressing.undo.len() }))
+        Ok(Installed { top, undo: undo_before..progressing.undo.len() })
     }
 
     /// Ends the making of the image at the repository, which has its format then.

@@ -26,7 +26,7 @@ use crate::message::{Answer, Command, MAX_FRAME_BYTES, ReadySign, Request};
 use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
 use crate::refusal::{Cause, FileKind, ProgramEnd, Refusal};
-use crate::ticks::TickReading;
+use crate::ticks::{TickReading, monotonic_ns};
 use nestor_kernel::mounts::MountIdentity;
 
 pub(super) type Obeyed = Result<Answer, Refusal>;
@@ -47,6 +47,13 @@ fn is_shown(sign: &ReadySign) -> bool {
         ReadySign::Socket(path) => UnixStream::connect(path).is_ok(),
         ReadySign::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_ok(),
     }
+}
+
+fn read_clock(mark: bool) -> Obeyed {
+    if mark {
+        nestor_vtime::protocol::mark();
+    }
+    Ok(Answer::Clock(monotonic_ns()))
 }
 
 fn pause(time: Duration) -> Obeyed {
@@ -89,6 +96,7 @@ impl Agent {
                 self.keep_machine(machine, &path, ms(timeout_ms))
             }
             Request::TakeInstructions { machine } => self.take_instructions(machine),
+            Request::ReadClock { mark } => read_clock(mark),
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
             Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(machine)?.tick_offset()?)),
             Request::ServedRequests { machine } => {

@@ -26,6 +26,14 @@ impl Machine {
         }
     }
 
+    /// This machine's `CLOCK_MONOTONIC` in nanoseconds. With `mark`, what counts the instructions of a machine in virtual time marks this moment.
+    pub fn read_clock(&self, mark: bool) -> Result<u64, MachineError> {
+        match self.request(Request::ReadClock { mark })? {
+            Answer::Clock(ns) => Ok(ns),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
     /// What its hypervisor adds to this machine's counter in a machine that this one booted.
     pub fn tick_offset(&self, machine: MachinePlace) -> Result<i64, MachineError> {
         match self.request(Request::TickOffset { machine })? {

@@ -80,6 +80,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::OwnNfsServer(_) => "note the NFS server",
         Request::WatchNfsServer => "watch the NFS server",
         Request::EndNfsServer(_) => "end the NFS server",
+        Request::ReadClock { .. } => "read the clock",
         Request::ReadTicks => "read the processor's counter",
         Request::TickOffset { .. } => "read the offset of a counter",
         Request::ServedRequests { .. } => "read what was served of a disk",

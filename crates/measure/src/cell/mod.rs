@@ -10,6 +10,7 @@ mod frames;
 mod image_layout;
 mod joined;
 mod kernel_log;
+mod life;
 mod names;
 mod network;
 mod observe;
@@ -21,6 +22,7 @@ mod scratch;
 mod served;
 mod step;
 mod trace_problem;
+mod watched_run;
 
 use std::io;
 use std::path::Path;
@@ -29,19 +31,18 @@ use std::time::Instant;
 use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, NetworkLoss, Seed, Top};
 use nestor_machine::{Cause, Command, Loss, Machine, MachineError, ProgramEnd};
 use nestor_stack::Stack;
-use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
+use nestor_workload::{LoadError, LoadResult, Place, Target, Workload};
 
-use asleep::Clocks;
-use nestor_results::Environment;
 use nestor_results::TraceMode;
 use nestor_results::checks::{self, Expected};
 use nestor_results::record::{CellRecord, Mark, Measured, Outcome};
 use nestor_results::{CellFailure, FailureCause};
-use observe::Observation;
+use nestor_results::{Environment, LifeState};
 pub use processors::completed_requests;
 pub use sample_pace::SamplePace;
 pub use step::run_step;
 use trace_problem::TraceProblem;
+use watched_run::WatchedRun;
 
 /// What to measure, and its place in a study.
 #[derive(Clone, Debug)]
@@ -91,6 +92,8 @@ enum CellError {
     ServerEnded(String, String),
     #[error("{0}\n{1}")]
     Withdrawn(String, String),
+    #[error("in the state {state}: {source}")]
+    InLife { state: LifeState, source: Box<CellError> },
 }
 
 /// How a cell ended.
@@ -109,11 +112,17 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     let mut marks = Vec::new();
     let mut refused = false;
     let mut load_s = None;
-    let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
+    let measured = match request.workload.life() {
+        Some(cycle) => life::measure(lab, request, &cycle, &mut environment, progress),
+        None => measure_on_fresh_stack(lab, request, &mut environment, progress),
+    };
+    let outcome = match measured {
         Ok(Timed { measured, load_s: ran_s, asleep_s }) => {
             load_s = Some(ran_s);
             environment.remarks.extend(measured.load.remarks.iter().cloned());
-            marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
+            let life = request.workload.life();
+            let load = life.as_ref().and_then(|life| life.run.as_ref()).unwrap_or(request.workload);
+            marks = checks::marks(&measured, &environment, &Expected::of(request.stack, load));
             // A machine in virtual time does not notice.
             let asleep_s = asleep_s.filter(|_| !lab.place().is_in_virtual_time());
             marks.extend(asleep_s.map(|seconds| Mark::Suspended { seconds }));
@@ -250,6 +259,7 @@ impl CellError {
 
     fn cause(&self) -> FailureCause {
         match self {
+            Self::InLife { source, .. } => source.cause(),
             Self::Network(_) => FailureCause::MachineLost,
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
             Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
@@ -286,16 +296,38 @@ fn prepare(
     progress: &dyn Fn(&str),
 ) -> Result<(), CellError> {
     let machine = &built.top_machine().machine;
-    for step in request.workload.prepare(place, request.seed) {
-        progress(&step.title);
-        let output = run_step(machine, &step)?;
-        request.workload.check_preparation(&output)?;
-    }
+    lay_out(machine, request, place, progress)?;
     progress("emptying the caches");
     built.end_preparation()?;
     built.empty_caches()?;
     lab.set_timing(true)?;
     Ok(wait_for_start(machine, built, request.seed)?)
+}
+
+/// Makes the data set of a workload.
+fn lay_out(
+    machine: &Machine,
+    request: &CellRequest<'_>,
+    place: &Place,
+    progress: &dyn Fn(&str),
+) -> Result<(), CellError> {
+    for step in request.workload.prepare(place, request.seed) {
+        progress(&step.title);
+        let output = run_step(machine, &step)?;
+        request.workload.check_preparation(&output)?;
+    }
+    Ok(())
+}
+
+/// Where a workload works on a machine, with a directory for its own files there.
+fn place_on(machine: &Machine, work_directory: &str, top: &Top) -> Result<Place, MachineError> {
+    let scratch = format!("{work_directory}/load");
+    machine.make_directory(&scratch)?;
+    let target = match top {
+        Top::Directory(path) => Target::Directory(path.clone()),
+        Top::Device(path) => Target::Device(path.clone()),
+    };
+    Ok(Place { target, scratch })
 }
 
 fn measure_on(
@@ -304,49 +336,12 @@ fn measure_on(
     request: &CellRequest<'_>,
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
-    let machine = &built.top_machine().machine;
-    let scratch = format!("{}/load", built.top_machine().facts.work_directory);
-    machine.make_directory(&scratch)?;
-    let target = match &built.top {
-        Top::Directory(path) => Target::Directory(path.clone()),
-        Top::Device(path) => Target::Device(path.clone()),
-    };
-    let place = Place { target, scratch };
+    let top = built.top_machine();
+    let place = place_on(&top.machine, &top.facts.work_directory, &built.top)?;
     prepare(lab, built, request, &place, progress)?;
-    let recorded_step = (request.trace == TraceMode::Full)
-        .then(|| request.workload.measure_recorded(&place, request.seed))
-        .flatten();
-    let (step, operation_log) = match recorded_step {
-        Some(recorded) => (recorded.step, Some(recorded.log)),
-        None => (request.workload.measure(&place, request.seed), None),
-    };
-    progress(&step.title);
-    let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
-    let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
-    let (clocks, began) = (Clocks::now(), Instant::now());
-    let output = run_step(machine, &step);
-    let load_s = began.elapsed().as_secs_f64();
-    let asleep_s = clocks.asleep_s_until(&Clocks::now());
-    // Also after a failure: recorders must not outlive the cell.
-    let recorded = observation.stop(lab, built);
-    // The disk of a machine that stands for ever never comes to rest, and goes with it.
-    let output = output.map_err(CellError::Machine)?;
-    lab.set_timing(false)?;
-    let mut load = request.workload.parse_output(&output)?;
-    let recorded = recorded?;
-    let truth = marked.and_then(|file| joined::truth(built, &recorded, &output, &file));
-    if request.trace == TraceMode::Full {
-        progress("reading layouts and joining requests");
-    }
-    let joined = joined::condense_and_join(lab, built, &recorded, operation_log.as_ref(), truth, request)?;
-    for (class, seconds) in &joined.bytes_by_second {
-        if let Some(result) = load.operations.get_mut(&OperationClass(class.clone())) {
-            // The last second is a part of one.
-            let whole = (load.elapsed_ns / 1_000_000_000) as usize;
-            result.bytes_by_second = seconds.iter().copied().take(whole).collect();
-        }
-    }
-    Ok(Timed { measured: assemble(built, load, joined, recorded), load_s, asleep_s })
+    let watched = WatchedRun::start(lab, built, request, &place, progress)?;
+    let ran = watched.run();
+    watched.finish(ran, progress)
 }
 
 /// Waits for a time that the seed decides, so that the periodic work of the kernels meets the workload at another point.

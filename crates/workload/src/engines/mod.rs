@@ -6,6 +6,7 @@ mod ended;
 mod fio;
 mod iometer;
 mod iozone;
+mod life;
 mod options;
 mod postmark;
 mod random;
@@ -20,6 +21,7 @@ use crate::notation::Workload;
 
 pub(crate) use ended::exit_code;
 pub use iometer::SurfacePoint;
+pub use life::LifeCycle;
 
 /// All engines.
 pub const ENGINES: &[&dyn Engine] = &[
@@ -32,6 +34,7 @@ pub const ENGINES: &[&dyn Engine] = &[
     &iometer::Iometer,
     &replay::Replay,
     &stamps::Stamps,
+    &life::Life,
 ];
 
 /// One known workload, for lists.

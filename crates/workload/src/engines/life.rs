@@ -1,0 +1,206 @@
+//! The life of an instance of a cloud: its image comes from a repository, it boots, a workload runs in it, it ends, and its image is
+//! removed. The laboratory goes through it; this says what is asked for.
+
+use crate::demand::Demand;
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::error::LoadError;
+use crate::notation::Workload;
+use crate::result::LoadResult;
+use crate::value::{Kind, Value};
+
+/// The engine.
+pub struct Life;
+
+/// How it is called in messages: it is this program itself.
+const PROGRAM: &str = "nestor";
+
+const CASES: &[Case] =
+    &[Case { name: "cycle", summary: "an instance's life: transfer of its image, boot, shutdown, cleanup" }];
+
+const RUN: &str = "run";
+
+const OPTIONS: &[OptionSpec] = &[OptionSpec {
+    name: RUN,
+    kind: Kind::Workload,
+    cases: &[],
+    summary: "what runs in the instance, with its own options: the last option",
+}];
+
+/// Seconds that the step without a workload may take.
+const NOTHING_LIMIT_S: u64 = 60;
+
+/// What runs in the instance.
+fn inner(workload: &Workload) -> Option<Workload> {
+    match workload.value(RUN) {
+        Some(Value::Workload(inner)) => Some(*inner),
+        _ => None,
+    }
+}
+
+impl Engine for Life {
+    fn about(&self) -> &'static About {
+        &About {
+            name: "life",
+            program: PROGRAM,
+            package: None,
+            cases: CASES,
+            options: OPTIONS,
+            directions: &[],
+        }
+    }
+
+    fn default_value(&self, _workload: &Workload, _option: &str) -> Option<Value> {
+        None
+    }
+
+    fn check(&self, _workload: &Workload) -> Result<(), Misfit> {
+        Ok(())
+    }
+
+    fn life(&self, workload: &Workload) -> Option<LifeCycle> {
+        Some(LifeCycle { run: inner(workload) })
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        inner(workload).map(|inner| inner.demand()).unwrap_or_default()
+    }
+
+    fn data_set(&self, workload: &Workload) -> DataSet {
+        let nothing = DataSet { bytes: 0, files: 0, file_bytes: 0, scale_factor: 1.0 };
+        inner(workload).map_or(nothing, |inner| inner.data_set())
+    }
+
+    fn works_on(&self) -> WorksOn {
+        WorksOn::Both
+    }
+
+    fn describe(&self, workload: &Workload) -> String {
+        match inner(workload) {
+            Some(inner) => format!("one instance, in which {inner} runs: {}", inner.describe()),
+            None => "one instance, in which nothing runs".to_owned(),
+        }
+    }
+
+    fn remarks(&self, workload: &Workload) -> Vec<String> {
+        inner(workload).map(|inner| inner.remarks()).unwrap_or_default()
+    }
+
+    fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step> {
+        inner(workload).map(|inner| inner.prepare(place, seed)).unwrap_or_default()
+    }
+
+    fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
+        inner(workload).map_or_else(nothing, |inner| inner.measure(place, seed))
+    }
+
+    fn time_limit_s(&self, workload: &Workload) -> Option<u64> {
+        inner(workload).and_then(|inner| inner.time_limit_s())
+    }
+
+    fn check_preparation(&self, workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {
+        inner(workload).map_or(Ok(()), |inner| inner.check_preparation(output))
+    }
+
+    fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        match inner(workload) {
+            Some(inner) => Ok(LoadResult { workload: workload.to_string(), ..inner.parse_output(output)? }),
+            None => Ok(LoadResult {
+                engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
+                workload: workload.to_string(),
+                scale_factor: 1.0,
+                ..LoadResult::default()
+            }),
+        }
+    }
+}
+
+/// A command that does nothing.
+fn nothing() -> Step {
+    Step {
+        title: "running nothing".to_owned(),
+        argv: vec!["true".to_owned()],
+        input_files: Vec::new(),
+        copied_files: Vec::new(),
+        output_files: Vec::new(),
+        timeout_s: NOTHING_LIMIT_S,
+    }
+}
+
+/// The life of instances, as a workload asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifeCycle {
+    /// What runs in the instance; `None` for nothing.
+    pub run: Option<Workload>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Ended, Target};
+
+    fn parse(text: &str) -> Workload {
+        Workload::parse(text).unwrap()
+    }
+
+    #[test]
+    fn all_that_follows_run_is_the_workload_that_runs() {
+        let workload = parse("life:cycle:run=fio:rand-read:bs=8k:size=64M");
+        let LifeCycle { run } = workload.life().unwrap();
+        assert_eq!(run, Some(parse("fio:rand-read:bs=8k:size=64M")));
+        assert_eq!(workload.data_set(), run.unwrap().data_set());
+        assert_eq!(parse(&workload.to_string()), workload);
+        assert_eq!(parse("life:cycle").life().unwrap().run, None);
+        assert_eq!(parse("fio:rand-read").life(), None);
+    }
+
+    #[test]
+    fn what_runs_in_it_is_checked_where_it_is_written() {
+        let refused = |text: &str| Workload::parse(text).unwrap_err().to_string();
+        insta::assert_snapshot!(refused("life:cycle:run=fio:rnd-read"), @r#"
+        a workload is not understood
+          life:cycle:run=fio:rnd-read
+                             ^^^^^^^^ fio has no case "rnd-read"
+          did you mean rand-read? it has seq-read, seq-write, rand-read, rand-write, mixed
+        "#);
+        insta::assert_snapshot!(refused("life:cycle:run=fio:rand-read:bs=8q"), @r#"
+        a workload is not understood
+          life:cycle:run=fio:rand-read:bs=8q
+                                          ^^ bs cannot be "8q"
+          bs is a size such as 512, 8k, 64M or 1G (powers of 1024)
+        "#);
+        insta::assert_snapshot!(refused("life:cycle:run=life:cycle"), @r"
+        a workload is not understood
+          life:cycle:run=life:cycle
+                         ^^^^^^^^^^ a life within a life is not possible
+          write a workload that runs in the instance, as fio:rand-read
+        ");
+        insta::assert_snapshot!(refused("life:cycle:run="), @r"
+        a workload is not understood
+          life:cycle:run=
+                         ^ run needs a value after =
+          run is a workload (fio:rand-read)
+        ");
+    }
+
+    #[test]
+    fn files_of_what_runs_in_it_are_its_own() {
+        let workload = parse("life:cycle:run=replay:trace:file=a.trace");
+        assert_eq!(workload.files().collect::<Vec<_>>(), ["a.trace"]);
+    }
+
+    #[test]
+    fn without_a_workload_nothing_runs() {
+        let place = Place { target: Target::Device("/dev/vda".to_owned()), scratch: "/run".to_owned() };
+        let workload = parse("life:cycle");
+        assert!(workload.prepare(&place, 1).is_empty());
+        assert_eq!(workload.measure(&place, 1).argv, ["true"]);
+        let output = StepOutput {
+            ended: Ended::Code(0),
+            stdout: String::new(),
+            stderr: String::new(),
+            files: Vec::new(),
+        };
+        let result = workload.parse_output(&output).unwrap();
+        assert!(result.operations.is_empty() && result.workload == "life:cycle");
+    }
+}
