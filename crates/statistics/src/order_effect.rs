@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::line::FittedLine;
 use crate::random::SeededOrder;
 use crate::student;
 
@@ -137,14 +138,9 @@ fn by_t(correlation: f64, runs: f64) -> f64 {
 
 /// Change along the line of least squares from the smallest position to the largest.
 fn fitted_change(positions: &[f64], values: &[f64]) -> f64 {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (at, level) = (mean(positions), mean(values));
-    let (covariance, square) = positions
-        .iter()
-        .zip(values)
-        .fold((0.0, 0.0), |(c, s), (p, v)| (c + (p - at) * (v - level), s + (p - at).powi(2)));
+    let points: Vec<(f64, f64)> = positions.iter().copied().zip(values.iter().copied()).collect();
     let (low, high) = positions.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(*p), h.max(*p)));
-    if square > 0.0 { covariance / square * (high - low) } else { 0.0 }
+    FittedLine::through(&points).map_or(0.0, |line| line.slope() * (high - low))
 }
 
 #[cfg(test)]

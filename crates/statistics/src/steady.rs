@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::line::FittedLine;
+
 /// Rounds that are looked at together.
 pub const ROUNDS: usize = 5;
 /// Largest range (maximum less minimum) as a share of the mean.
@@ -30,13 +32,9 @@ pub fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
         return None;
     }
     let (low, high) = window.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
-    let middle = (ROUNDS - 1) as f64 / 2.0;
-    let (covariance, square) = window.iter().enumerate().fold((0.0, 0.0), |(c, s), (i, v)| {
-        let x = i as f64 - middle;
-        (c + x * (v - mean), s + x * x)
-    });
+    let points: Vec<(f64, f64)> = window.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
     let range = (high - low) / mean;
-    let slope = covariance / square * (ROUNDS - 1) as f64 / mean;
+    let slope = FittedLine::through(&points)?.slope() * (ROUNDS - 1) as f64 / mean;
     Some(SteadyState { range, slope, steady: range <= LARGEST_RANGE && slope.abs() <= LARGEST_SLOPE })
 }
 

@@ -60,6 +60,11 @@ pub fn two_sided_factor(confidence: f64, degrees_of_freedom: f64) -> Option<f64>
     quantile(0.5 + confidence / 2.0, degrees_of_freedom)
 }
 
+/// Half the width of the interval of an estimate with this squared standard error.
+pub(crate) fn half_width(squared_error: f64, degrees_of_freedom: f64, confidence: f64) -> Option<f64> {
+    Some(two_sided_factor(confidence, degrees_of_freedom)? * squared_error.sqrt())
+}
+
 /// Probability that a t-distributed variable is at most `t`
 /// (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.1 with 26.5.27).
 pub fn cumulative(t: f64, degrees_of_freedom: f64) -> f64 {

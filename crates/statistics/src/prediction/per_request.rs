@@ -6,6 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::line::FittedLine;
+use crate::summary::mean;
+
 /// The time of one request at depth 1: its size, on the reference and on the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestTime {
@@ -27,20 +30,18 @@ pub struct PerRequestCost {
 }
 
 impl PerRequestCost {
-    /// The line through the differences by least squares, over sizes in units of their mean; one size gives a fixed time only.
+    /// The line through the differences by least squares; one size gives a fixed time only.
     /// `None` without measurements.
     pub fn fit(times: &[RequestTime]) -> Option<Self> {
-        let count = times.len() as f64;
-        let added = |time: &RequestTime| time.target_s - time.reference_s;
-        let mean_bytes = times.iter().map(|t| t.bytes).sum::<f64>() / count;
-        let mean_added = times.iter().map(added).sum::<f64>() / count;
-        if !mean_added.is_finite() || !mean_bytes.is_finite() {
-            return None;
+        let added: Vec<(f64, f64)> = times.iter().map(|t| (t.bytes, t.target_s - t.reference_s)).collect();
+        if let Some(line) = FittedLine::through(&added) {
+            return Some(Self { fixed_s: line.intercept(), per_byte_s: line.slope() });
         }
-        let spread: f64 = times.iter().map(|t| (t.bytes - mean_bytes).powi(2)).sum();
-        let together: f64 = times.iter().map(|t| (t.bytes - mean_bytes) * (added(t) - mean_added)).sum();
-        let per_byte_s = if spread > 0.0 { together / spread } else { 0.0 };
-        Some(Self { fixed_s: mean_added - per_byte_s * mean_bytes, per_byte_s })
+        // One size only, which says nothing of other sizes.
+        let is_finite = added.iter().all(|(bytes, _)| bytes.is_finite());
+        let added_s: Vec<f64> = added.iter().map(|(_, added_s)| *added_s).collect();
+        let mean = mean(&added_s).filter(|_| is_finite)?;
+        Some(Self { fixed_s: mean.value, per_byte_s: 0.0 })
     }
 
     /// Seconds that a request of a size takes longer; negative where the target is faster.
