@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nestor_stack::{Layer, Stack, XenDomain};
 use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
 use nestor_statistics::{
-    GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation,
-    variation_between,
+    FittedLine, GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median,
+    rank_correlation, variation_between,
 };
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
@@ -19,6 +19,9 @@ use crate::WrittenStack;
 
 /// `None` where the samples do not have it. The second argument is the confidence of intervals.
 type OfSamples = fn(&[f64], f64) -> Option<f64>;
+
+/// The same of pairs of two columns.
+type OfPairs = fn(&[(f64, f64)], f64) -> Option<f64>;
 
 /// A variation, or an end of its interval.
 type OfVariation = fn(Variation) -> Option<f64>;
@@ -82,12 +85,14 @@ impl Aggregate<Samples<f64>, Option<f64>> for Statistic {
     }
 }
 
-/// How the order of two columns agrees.
-struct RankCorrelation {
+/// A statistic of the pairs of two columns; a row that lacks one of both is none.
+struct StatisticOfPairs {
+    of: OfPairs,
+    confidence: f64,
     held: Held,
 }
 
-impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
+impl Aggregate<Samples<(f64, f64)>, Option<f64>> for StatisticOfPairs {
     fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Samples<(f64, f64)>> {
         Ok(Samples::new(&self.held))
     }
@@ -104,7 +109,7 @@ impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
         _: &mut Context<'_>,
         pairs: Option<Samples<(f64, f64)>>,
     ) -> rusqlite::Result<Option<f64>> {
-        Ok(pairs.and_then(|pairs| rank_correlation(&pairs.values)))
+        Ok(pairs.and_then(|pairs| (self.of)(&pairs.values, self.confidence)))
     }
 }
 
@@ -151,7 +156,8 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 }
 
 /// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
-/// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
+/// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, `slope(x, y)` and `intercept(x, y)` of
+/// the line of least squares with the ends of their intervals, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
 /// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)`, `xen_domain(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
@@ -170,8 +176,7 @@ pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlit
         Ok(topmost.map(|partition| partition.start.bytes().get().cast_signed()))
     })?;
     let held = Held::default();
-    let correlation = RankCorrelation { held: held.clone() };
-    connection.create_aggregate_function("rank_correlation", 2, PURE, correlation)?;
+    add_statistics_of_pairs(connection, confidence, &held)?;
     let ends: [(&str, OfVariation); 3] = [
         ("variation", |found| Some(found.value)),
         ("variation_low", |found| Some(found.interval?.low)),
@@ -197,6 +202,24 @@ pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlit
             PURE,
             Statistic { of, confidence, held: held.clone() },
         )?;
+    }
+    Ok(())
+}
+
+/// What two columns have to do with each other.
+fn add_statistics_of_pairs(connection: &Connection, confidence: f64, held: &Held) -> rusqlite::Result<()> {
+    let statistics: [(&str, OfPairs); 7] = [
+        ("rank_correlation", |pairs, _| rank_correlation(pairs)),
+        ("slope", |points, _| Some(FittedLine::through(points)?.slope())),
+        ("slope_low", |points, at| Some(FittedLine::through(points)?.slope_interval(at)?.low)),
+        ("slope_high", |points, at| Some(FittedLine::through(points)?.slope_interval(at)?.high)),
+        ("intercept", |points, _| Some(FittedLine::through(points)?.intercept())),
+        ("intercept_low", |points, at| Some(FittedLine::through(points)?.intercept_interval(at)?.low)),
+        ("intercept_high", |points, at| Some(FittedLine::through(points)?.intercept_interval(at)?.high)),
+    ];
+    for (name, of) in statistics {
+        let statistic = StatisticOfPairs { of, confidence, held: held.clone() };
+        connection.create_aggregate_function(name, 2, PURE, statistic)?;
     }
     Ok(())
 }
@@ -243,6 +266,42 @@ mod tests {
         assert!((found("mean_low(value)", three).unwrap() - (2.0 - half)).abs() < 1e-5);
         assert!((found("mean_high(value)", three).unwrap() - (2.0 + half)).abs() < 1e-5);
         assert_eq!(found("mean_low(value)", "('a', 0, 1.0)"), None);
+    }
+
+    /// Of `(x, y)` = (1, 2), (3, 6), (4, 9): x̄ = 8/3, Σ(x − x̄)² = 14/3, slope 16/7, intercept −3/7; residuals 1/7, −3/7, 2/7, so a variance
+    /// of 2/7; one degree of freedom has the factor 12.7062.
+    #[test]
+    fn a_line_has_students_intervals() {
+        let rows = "(0, 1.0, 2.0), (0, 3.0, 6.0), (0, NULL, 5.0), (0, 4.0, 9.0), (0, 7.0, NULL)";
+        let near = |what: &str, expected: f64| {
+            let value = found(&format!("{what}(block, value)"), rows).unwrap();
+            assert!((value - expected).abs() < 1e-4, "{what}: {value}, not {expected}");
+        };
+        let (slope, intercept) = (16.0 / 7.0, -3.0 / 7.0);
+        let of_slope = 12.706_205 * (2.0 / 7.0 * 3.0 / 14.0_f64).sqrt();
+        let of_intercept = 12.706_205 * (2.0 / 7.0 * (1.0 / 3.0 + 64.0 / 9.0 * 3.0 / 14.0_f64)).sqrt();
+        near("slope", slope);
+        near("slope_low", slope - of_slope);
+        near("slope_high", slope + of_slope);
+        near("intercept", intercept);
+        near("intercept_low", intercept - of_intercept);
+        near("intercept_high", intercept + of_intercept);
+        for end in ["slope_low", "slope_high", "intercept_low", "intercept_high"] {
+            assert_eq!(found(&format!("{end}(block, value)"), "(0, 1.0, 2.0), (0, 3.0, 6.0)"), None, "{end}");
+        }
+        assert_eq!(found("slope(block, value)", "(0, 1.0, 2.0), (0, 1.0, 6.0)"), None);
+        assert_eq!(found("intercept(block, value)", "(0, NULL, 2.0)"), None);
+    }
+
+    #[test]
+    fn the_confidence_of_a_line_is_that_of_the_study() {
+        let low = |confidence| {
+            let connection = Connection::open_in_memory().unwrap();
+            add_functions(&connection, confidence).unwrap();
+            let query = "SELECT slope_low(column1, column2) FROM (VALUES (1, 2.0), (3, 6.0), (4, 9.0))";
+            connection.query_row(query, [], |row| row.get::<_, f64>(0)).unwrap()
+        };
+        assert!(low(0.99) < low(0.95));
     }
 
     #[test]
