@@ -189,7 +189,8 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
     let is_measured = claim.kind.is_measured();
     let why = match judged.verdict {
         Verdict::Contradicted if is_measured => {
-            why::by_layers(evidence.connection(), judged.deciding.as_deref().unwrap_or(&judged.evidence))?
+            let deciding = judged.deciding.as_deref().filter(|pairs| !pairs.is_empty());
+            why::by_layers(evidence.connection(), deciding.unwrap_or(&judged.evidence))?
         }
         _ => Vec::new(),
     };

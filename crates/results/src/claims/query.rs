@@ -47,6 +47,13 @@ impl Found {
         self.rows.len()
     }
 
+    /// Rows that no query was run for.
+    #[cfg(test)]
+    pub fn of(columns: &[&str], rows: Vec<Vec<Value>>) -> Self {
+        let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+        Self { columns: columns.into(), rows: rows.into_iter().map(Arc::from).collect() }
+    }
+
     /// The rows of each value of a column, in the order in which they first appear.
     pub fn grouped_by(&self, column: &str) -> Vec<(String, Self)> {
         let mut groups: Vec<(String, Self)> = Vec::new();

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use nestor_statistics::{
-    GroupSample, Interval, Ratio, Variation, equivalence, mean_at, paired_ratio_at, unpaired_ratio_at,
-    variation_between, variation_difference,
+    GroupSample, Interval, Ratio, Variation, equivalence, equivalent_by_interval, mean_at, paired_ratio_at,
+    unpaired_ratio_at, variation_between, variation_difference,
 };
 use nestor_text::units::share;
 
@@ -57,6 +57,7 @@ pub(super) fn judge(
     found.require(columns_of(found))?;
     let rule = Rule { expected, stated: Stated { margin: claim.margin, band: claim.band }, confidence };
     let mut judged = if found.has("part") { of_parts(found, rule)? } else { of_rows(found, rule) };
+    judged.evidence.extend(summed_up(found)?);
     if judged.reason.is_empty() {
         judged.reason = missing.of_query(sql);
     } else if judged.verdict == Verdict::NotTestable {
@@ -76,6 +77,8 @@ fn columns_of(found: &Found) -> &'static [&'static str] {
         &["pseudovalue"]
     } else if found.has("side") {
         &["side", "value"]
+    } else if found.has("ratio") && !found.has("baseline") {
+        &["ratio"]
     } else {
         &["baseline", "candidate"]
     }
@@ -88,6 +91,7 @@ fn of_rows(found: &Found, rule: Rule) -> Judgement {
         ["member", ..] => effect_of_variation(found, rule.confidence),
         ["pseudovalue"] => effect_of_pseudovalues(found, rule.confidence),
         ["side", ..] => effect_of_sides(found, rule.confidence),
+        ["ratio"] => effect_of_ratios(found, rule),
         _ => effect_of_pairs(found, rule),
     };
     let evidence = evidence_of_rows(found);
@@ -203,6 +207,18 @@ fn evidence_of_rows(found: &Found) -> Vec<EvidencePair> {
     runs.into_iter().map(|run| EvidencePair { run, baseline_run: None, ratio: None }).collect()
 }
 
+/// The runs that rows sum up: the numbers in their column `all_runs`, as `group_concat` writes them.
+fn summed_up(found: &Found) -> Result<Vec<EvidencePair>, String> {
+    let lists: Vec<String> = found.rows().filter_map(|row| row.text("all_runs")).collect();
+    let run = |number: &str| match number.trim().parse() {
+        Ok(run) => Ok(EvidencePair { run, baseline_run: None, ratio: None }),
+        Err(_) => {
+            Err(format!("its column `all_runs` has `{}`; write group_concat(run)", told(number.to_owned())))
+        }
+    };
+    lists.iter().flat_map(|list| list.split(',')).map(run).collect()
+}
+
 /// Two parts may look at the same pair of runs, which is one piece of evidence.
 fn evidence_of(parts: &[(String, Judgement)]) -> Vec<EvidencePair> {
     let mut all: Vec<EvidencePair> = Vec::new();
@@ -276,12 +292,25 @@ fn effect_of_sides(found: &Found, confidence: f64) -> Effect {
 /// of that mean (Tukey 1958).
 fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
     let values: Vec<f64> = found.rows().filter_map(|row| row.number("pseudovalue")).collect();
-    let ratio = mean_at(&values, confidence).map(|m| Ratio {
-        value: m.value,
-        interval: m.interval,
-        pairs: m.samples,
-    });
-    Effect { ratio, equivalent: None, left_out: found.len() - values.len(), of: "pseudo-values" }
+    let left_out = found.len() - values.len();
+    Effect { ratio: arithmetic_mean(&values, confidence), equivalent: None, left_out, of: "pseudo-values" }
+}
+
+/// Ratios that may be below zero, as that of a line's end to its middle is: their logarithms would leave out just the blocks that speak
+/// against an effect. Likeness is shown by the two one-sided tests, as of pairs.
+fn effect_of_ratios(found: &Found, rule: Rule) -> Effect {
+    let values: Vec<f64> = found.rows().filter_map(|row| row.number("ratio")).collect();
+    let both_tests = arithmetic_mean(&values, 1.0 - 2.0 * (1.0 - rule.confidence));
+    Effect {
+        ratio: arithmetic_mean(&values, rule.confidence),
+        equivalent: both_tests.and_then(|r| equivalent_by_interval(&r, 1.0, rule.stated.likeness())),
+        left_out: found.len() - values.len(),
+        of: "ratios",
+    }
+}
+
+fn arithmetic_mean(ratios: &[f64], confidence: f64) -> Option<Ratio> {
+    mean_at(ratios, confidence).map(|m| Ratio { value: m.value, interval: m.interval, pairs: m.samples })
 }
 
 fn is_on(row: Row<'_>, side: Option<&str>) -> bool {
@@ -344,3 +373,7 @@ fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
 pub(super) fn positive(row: Row<'_>, column: &str) -> Option<f64> {
     row.number(column).filter(|n| *n > 0.0)
 }
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+mod line_tests;

@@ -14,6 +14,7 @@ mod extremes;
 mod file;
 pub(crate) mod fixture;
 mod judged;
+mod line_claims;
 mod links;
 mod migration;
 mod named_files;
