@@ -4,6 +4,12 @@ use nestor_statistics::{Interval, Mean, Ratio};
 pub use nestor_text::units::*;
 use nestor_workload::RateUnit;
 
+/// `8 [7.9, 8.1]`: a number and its interval, as far as it is known.
+pub fn with_interval(value: f64, interval: Option<Interval>) -> String {
+    let interval = interval.map(|i| format!(" [{}, {}]", digits(i.low), digits(i.high)));
+    format!("{}{}", digits(value), interval.unwrap_or_default())
+}
+
 /// An interval of throughputs without the unit: `[25.1, 27.3]`.
 pub fn rate_interval(interval: Interval, unit: RateUnit) -> String {
     format!("[{}, {}]", without_unit(interval.low, unit), without_unit(interval.high, unit))

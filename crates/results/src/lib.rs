@@ -33,7 +33,7 @@ mod written;
 
 pub use claims::{
     Better, Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
-    FigureX, Tally, Verdict,
+    FigureX, SeriesLine, Tally, Verdict,
 };
 pub use compare::{
     CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, Sample, SamplesCompared, Violation, compare,

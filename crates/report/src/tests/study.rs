@@ -2,7 +2,7 @@
 
 use nestor_results::claims::{
     Answers, Better, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
-    FigureX, Finding, FindingQuery, Verdict,
+    FigureX, Finding, FindingQuery, SeriesLine, Verdict,
 };
 use nestor_results::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
 use nestor_statistics::sequential::StopRule;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::fixture::*;
 use crate::view::CellKind;
-use crate::{StudyReport, Style, render_figure_svg, render_study, study_text};
+use crate::{StudyReport, Style, render_figure_svg, render_study, study_text, tables_text};
 
 pub fn claims() -> Vec<ClaimResult> {
     let ratio =
@@ -66,7 +66,7 @@ fn figure(kind: FigureKind, rows: Vec<FigureRow>) -> Figure {
         better: Better::More,
         sql: String::new(),
     };
-    Figure { query, rows, problem: None, left_out: Vec::new() }
+    Figure { query, rows, lines: Vec::new(), problem: None, left_out: Vec::new() }
 }
 
 pub fn figures() -> Vec<Figure> {
@@ -316,7 +316,7 @@ proptest! {
 
     #[test]
     fn any_rows_are_drawn_or_refused(
-        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line, FigureKind::Surface, FigureKind::Table]),
+        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line, FigureKind::Fit, FigureKind::Surface, FigureKind::Table]),
         rows in prop::collection::vec(
             ("[<>&\"a-c]{0,3}", "(\\PC|\u{1}){0,4}", prop_oneof![
                 any::<f64>().prop_map(FigureX::Number), "\\PC{0,30}".prop_map(FigureX::Text),
@@ -334,6 +334,7 @@ proptest! {
         }
         let mut figure = figure(kind, rows);
         figure.query.alike = alike;
+        figure.lines = rows_as_lines(&figure.rows);
         let svg = render_figure_svg(&figure);
         prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
         prop_assert!(svg.len() < 2_000_000, "{}", svg.len());
@@ -343,6 +344,81 @@ proptest! {
             prop_assert_eq!(opened, svg.matches(&format!("</{tag}>")).count(), "{}", tag);
         }
     }
+}
+
+/// A line for each row, with any numbers that the row has.
+fn rows_as_lines(rows: &[FigureRow]) -> Vec<SeriesLine> {
+    let line = |row: &FigureRow| SeriesLine {
+        panel: row.panel.clone(),
+        series: row.series.clone(),
+        slope: row.y,
+        slope_interval: row.low.zip(row.high).map(|(low, high)| Interval { low, high }),
+        intercept: row.low.unwrap_or(1.0),
+        intercept_interval: None,
+        points: 3,
+    };
+    rows.iter().take(100).map(line).collect()
+}
+
+/// Two ways to bring an image, of which one is measured at two sizes only.
+fn fit() -> Figure {
+    let row = |series: &str, x: f64, y: f64| FigureRow {
+        panel: "1 Gb/s".to_owned(),
+        series: series.to_owned(),
+        x: FigureX::Number(x),
+        y,
+        low: None,
+        high: None,
+        n: None,
+        marked: None,
+    };
+    let line = |series: &str, slope: f64, intercept: f64, half: Option<f64>, points| SeriesLine {
+        panel: "1 Gb/s".to_owned(),
+        series: series.to_owned(),
+        slope,
+        slope_interval: half.map(|half| Interval { low: slope - half, high: slope + half }),
+        intercept,
+        intercept_interval: half.map(|half| Interval { low: intercept - half, high: intercept + half }),
+        points,
+    };
+    let mut figure = figure(
+        FigureKind::Fit,
+        vec![
+            row("scp", 1.0, 20.0),
+            row("scp", 2.0, 31.0),
+            row("scp", 3.0, 39.0),
+            row("nbd", 1.0, 10.0),
+            row("nbd", 3.0, 28.0),
+        ],
+    );
+    figure.query.x = "size of the image, GB".to_owned();
+    figure.query.y = "time, s".to_owned();
+    figure.lines = vec![line("scp", 9.5, 11.0, Some(0.5), 3), line("nbd", 9.0, 1.0, None, 2)];
+    figure
+}
+
+#[test]
+fn the_lines_of_a_fit_are_told_with_their_intervals() {
+    insta::assert_snapshot!(tables_text(&[fit()], Style::plain()), @"
+    fig-fit Relative throughput
+    time, s, over size of the image, GB
+    in brackets: the interval; a slope is of the vertical axis for each unit of the horizontal one
+
+    1 Gb/s              slope          intercept  points
+    scp     9.50 [9.00, 10.0]  11.0 [10.5, 11.5]       3
+    nbd                  9.00               1.00       2
+    ");
+    let svg = render_figure_svg(&fit());
+    let drawn = svg.split("<g class=\"curve\">").skip(1).map(|part| part.split("</g>").next().unwrap());
+    insta::assert_snapshot!(drawn.collect::<Vec<_>>().join("\n"), @r#"
+    <title>scp</title><path class="dots s0" d="M53.5 158.1h5v5h-5zM286.5 96.8h5v5h-5zM519.5 52.3h5v5h-5z"/><path class="line s0" d="M56.0 157.8L522.0 52.0"/>
+    <title>nbd</title><path class="dots s1" d="M53.5 213.8h5v5h-5zM519.5 113.6h5v5h-5z"/><path class="line s1" d="M56.0 216.3L522.0 116.1"/>
+    "#);
+    let words = svg.split("class=\"name\"").skip(3).map(|part| part.split(['>', '<']).nth(1).unwrap());
+    insta::assert_snapshot!(words.collect::<Vec<_>>().join("\n").replace('\u{a0}', " "), @"
+    1  slope 9.50 [9.00, 10.0], intercept 11.0 [10.5, 11.5], 3 points
+    2  slope 9.00, intercept 1.00, 2 points
+    ");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The tables of a published study as text.
+//! The tables of a published study, and the lines of its fits, as text.
 
-use nestor_results::{Figure, FigureKind, FigureRow};
+use nestor_results::{Figure, FigureKind, FigureRow, SeriesLine};
 use nestor_text::{Align, Table, visible_in_columns as visible};
 
 use super::Lines;
@@ -11,23 +11,38 @@ use crate::{Style, units};
 const BESIDE_VALUES: &str =
     "in brackets: the interval of the mean; n: runs; *: more than half of the runs have a mark";
 
-/// The figures of a study that are tables of numbers, each panel by itself.
+/// What stands beside a line.
+const BESIDE_LINES: &str =
+    "in brackets: the interval; a slope is of the vertical axis for each unit of the horizontal one";
+
+/// The figures of a study that are tables of numbers, and the lines of those that are fits, each panel by itself.
 pub fn tables_text(figures: &[Figure], style: Style) -> String {
     let mut lines = Lines::default();
-    for figure in figures.iter().filter(|figure| figure.query.kind == FigureKind::Table) {
+    for figure in figures.iter().filter(|f| matches!(f.query.kind, FigureKind::Table | FigureKind::Fit)) {
         lines.gap();
         let title = format!("{}  {}", figure.query.id, figure.query.title);
         lines.extend(style.wrapped("  ", 4, &visible(&title)).iter().map(|line| style.strong(line)));
-        lines.extend(style.wrapped("  ", 4, &visible(&figure.query.y)).iter().map(|line| style.faint(line)));
+        let axes = match figure.query.kind {
+            FigureKind::Fit => format!("{}, over {}", figure.query.y, figure.query.x),
+            _ => figure.query.y.clone(),
+        };
+        lines.extend(style.wrapped("  ", 4, &visible(&axes)).iter().map(|line| style.faint(line)));
         let problem = figure.problem.iter().flat_map(|problem| style.wrapped("  ", 4, &visible(problem)));
         lines.extend(problem.map(|line| style.caution(&line)));
-        if figure.rows.iter().any(|row| row.n.is_some()) {
+        if figure.query.kind == FigureKind::Fit {
+            lines.extend(style.wrapped("  ", 4, BESIDE_LINES).iter().map(|line| style.faint(line)));
+        } else if figure.rows.iter().any(|row| row.n.is_some()) {
             lines.extend(style.wrapped("  ", 4, BESIDE_VALUES).iter().map(|line| style.faint(line)));
         }
         for panel in distinct(figure.rows.iter().map(|row| row.panel.as_str())) {
             let rows: Vec<&FigureRow> = figure.rows.iter().filter(|row| row.panel == panel).collect();
+            let fitted = figure.lines.iter().filter(|line| line.panel == panel);
+            let table = match figure.query.kind {
+                FigureKind::Fit => table_of_lines(panel, fitted),
+                _ => table(panel, &rows),
+            };
             lines.gap();
-            lines.extend(table(panel, &rows).lines());
+            lines.extend(table.lines());
         }
         let left_out = figure.left_out.iter().flat_map(|said| style.wrapped("  ", 4, &visible(said)));
         lines.extend(left_out.map(|line| style.caution(&line)));
@@ -52,6 +67,21 @@ fn table(panel: &str, rows: &[&FigureRow]) -> Table {
         };
         let values = columns.iter().map(value);
         table.row(&std::iter::once(series.to_owned()).chain(values).collect::<Vec<_>>());
+    }
+    table
+}
+
+/// A row for each line.
+fn table_of_lines<'a>(panel: &str, lines: impl Iterator<Item = &'a SeriesLine>) -> Table {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+    table.row(&[panel, "slope", "intercept", "points"]);
+    for line in lines {
+        table.row(&[
+            line.series.clone(),
+            units::with_interval(line.slope, line.slope_interval),
+            units::with_interval(line.intercept, line.intercept_interval),
+            line.points.to_string(),
+        ]);
     }
     table
 }
@@ -101,6 +131,7 @@ mod tests {
                 row("files a second", "[NFS]", 2125.0, None, None, None),
                 row("CREATE calls", "NFS", 1000.0, None, Some(1), Some(1)),
             ],
+            lines: Vec::new(),
             problem: None,
             left_out: vec![
                 "wml:create-tree: a change point after block 3; only blocks 0 to 3 are compared".to_owned(),

@@ -1,11 +1,13 @@
 //! The values of figures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+
+use nestor_statistics::FittedLine;
 
 use super::evidence::Evidence;
 use super::kept::{Kept, MOST_FIGURES, TooMuch, check_labels, check_names, check_panels};
 use super::query::{self, Found, Row};
-use super::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
+use super::{Figure, FigureKind, FigureQuery, FigureRow, FigureX, SeriesLine};
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// Fills the figures of a study from its results.
@@ -35,7 +37,7 @@ pub(super) fn figures_by(evidence: &Evidence, study: &StudyRecord, kept: &mut Ke
 
 fn without_values(query: &FigureQuery, refusal: &TooMuch) -> Figure {
     let problem = Some(format!("{} is not drawn: {refusal}", query.id));
-    Figure { query: query.clone(), rows: Vec::new(), problem, left_out: Vec::new() }
+    Figure { query: query.clone(), rows: Vec::new(), lines: Vec::new(), problem, left_out: Vec::new() }
 }
 
 /// What is said of a figure that no counted run has a value for.
@@ -48,7 +50,39 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
         Ok(rows) => (rows, None),
         Err(wrong) => (Vec::new(), Some(format!("the query of {} is wrong: {wrong}", query.id))),
     };
-    Figure { query: query.clone(), rows, problem, left_out: evidence.all_left_out() }
+    let lines = match query.kind {
+        FigureKind::Fit => lines(&rows, evidence.confidence()),
+        _ => Vec::new(),
+    };
+    Figure { query: query.clone(), rows, lines, problem, left_out: evidence.all_left_out() }
+}
+
+/// The lines through the points of each series of each panel, in the order in which these first appear.
+fn lines(rows: &[FigureRow], confidence: f64) -> Vec<SeriesLine> {
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    let mut points: HashMap<(&str, &str), Vec<(f64, f64)>> = HashMap::new();
+    for row in rows {
+        let FigureX::Number(x) = row.x else { continue };
+        let name = (row.panel.as_str(), row.series.as_str());
+        let of_series = points.entry(name).or_insert_with(|| {
+            names.push(name);
+            Vec::new()
+        });
+        of_series.push((x, row.y));
+    }
+    let line = |(panel, series): (&str, &str)| {
+        let line = FittedLine::through(points.get(&(panel, series))?)?;
+        Some(SeriesLine {
+            panel: panel.to_owned(),
+            series: series.to_owned(),
+            slope: line.slope(),
+            slope_interval: line.slope_interval(confidence),
+            intercept: line.intercept(),
+            intercept_interval: line.intercept_interval(confidence),
+            points: line.points() as u64,
+        })
+    };
+    names.into_iter().filter_map(line).collect()
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
@@ -75,7 +109,7 @@ fn told_twice(rows: &[FigureRow]) -> Option<&FigureRow> {
 /// `None` for a row without a value: nothing was measured there.
 fn figure_row(kind: FigureKind, row: Row<'_>) -> Option<FigureRow> {
     let x = match kind {
-        FigureKind::Line => FigureX::Number(row.number("x")?),
+        FigureKind::Line | FigureKind::Fit => FigureX::Number(row.number("x")?),
         FigureKind::Bars | FigureKind::Heat | FigureKind::Surface | FigureKind::Table => {
             FigureX::Text(row.text("x")?)
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nestor_statistics::Interval;
 use serde::{Deserialize, Serialize};
 
 /// A figure and the query that fills it.
@@ -48,6 +49,8 @@ pub enum FigureKind {
     Heat,
     /// Lines over a numeric x.
     Line,
+    /// Points over a numeric x, and the line of least squares through those of each series.
+    Fit,
     /// Numbers in rows and columns: x is the column, the series is the row, with its unit.
     Table,
     /// A surface that can be turned: x is one direction, the series the other; the label of x names both, with × between.
@@ -61,6 +64,9 @@ pub struct Figure {
     pub query: FigureQuery,
     /// What was found, in the query's order.
     pub rows: Vec<FigureRow>,
+    /// Of a fit, the line of each series in each panel whose points have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<SeriesLine>,
     /// Why it could not be drawn, if it could not.
     pub problem: Option<String>,
     /// What is in no value, because a baseline changed while the study ran.
@@ -101,6 +107,32 @@ impl FigureRow {
     pub fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = (self.low?, self.high?);
         (low.is_finite() && high.is_finite()).then_some((low, high))
+    }
+}
+
+/// The line of least squares through the points of a series, with intervals at the confidence of the study; two points have none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesLine {
+    /// The panel of its points.
+    pub panel: String,
+    /// Their series.
+    pub series: String,
+    /// By how much y rises for each unit of x, in units of y.
+    pub slope: f64,
+    /// The interval of the slope.
+    pub slope_interval: Option<Interval>,
+    /// The y at x = 0, in the unit of y.
+    pub intercept: f64,
+    /// The interval of the intercept.
+    pub intercept_interval: Option<Interval>,
+    /// How many points it is through.
+    pub points: u64,
+}
+
+impl SeriesLine {
+    /// The y of the line at an x.
+    pub fn at(&self, x: f64) -> f64 {
+        self.intercept + self.slope * x
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::query::Found;
-use super::{ClaimResult, Figure, FigureQuery, FigureRow, FigureX, Finding};
+use super::{ClaimResult, Figure, FigureQuery, FigureRow, FigureX, Finding, SeriesLine};
 
 /// Claims of a study. The largest that comes with the program has 48.
 pub(super) const MOST_CLAIMS: usize = 500;
@@ -127,7 +127,9 @@ impl Kept {
     /// Counts one more figure's values, or refuses them.
     pub fn add_figure(&mut self, figure: &Figure) -> Result<(), TooMuch> {
         let rows = figure.rows.iter().map(row_bytes).sum::<usize>();
-        self.add(rows + figure.left_out.iter().map(|text| text_bytes(text)).sum::<usize>())
+        let of_line = |line: &SeriesLine| size_of::<SeriesLine>() + line.panel.len() + line.series.len();
+        let lines = figure.lines.iter().map(of_line).sum::<usize>();
+        self.add(rows + lines + figure.left_out.iter().map(|text| text_bytes(text)).sum::<usize>())
     }
 
     /// Counts one more finding's sentences, or refuses them.

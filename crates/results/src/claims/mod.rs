@@ -29,7 +29,7 @@ pub use claim::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Verdict};
 pub use draw::figures;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
-pub use figure::{Better, Figure, FigureKind, FigureQuery, FigureRow, FigureX};
+pub use figure::{Better, Figure, FigureKind, FigureQuery, FigureRow, FigureX, SeriesLine};
 pub use finding::{Finding, FindingQuery};
 pub use judge::{Answers, answer_all, judge};
 pub(crate) use parse::{parse_claims, parse_figures, parse_findings};

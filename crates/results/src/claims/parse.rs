@@ -18,7 +18,7 @@
 //! [[figure]]
 //! id = "fig-4"
 //! title = "..."
-//! kind = "bars"                        # or "heat", "line", "surface", "table"
+//! kind = "bars"                        # or "heat", "line", "fit", "surface", "table"
 //! x = "host file system"
 //! y = "coefficient of variation, %"
 //! sql = "SELECT ..."
@@ -49,10 +49,11 @@ const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("ratio", ClaimKind::Ratio),
     ("predicate", ClaimKind::Predicate),
 ];
-const FIGURE_KINDS: [(&str, FigureKind); 5] = [
+const FIGURE_KINDS: [(&str, FigureKind); 6] = [
     ("bars", FigureKind::Bars),
     ("heat", FigureKind::Heat),
     ("line", FigureKind::Line),
+    ("fit", FigureKind::Fit),
     ("table", FigureKind::Table),
     ("surface", FigureKind::Surface),
 ];

@@ -175,7 +175,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:9:8: `kind` has an unknown value
       9 | kind = "pie"
         |        ^^^^^
-      use one of bars, heat, line, table, surface
+      use one of bars, heat, line, fit, table, surface
 
     s.toml:6:9: a claim is a table
       6 | claim = 1

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use super::judged::{HASH, recorded};
-use crate::claims::{Claim, ClaimResult, judge};
+use crate::claims::{Answers, Better, Claim, ClaimResult, FigureKind, FigureQuery, answer_all};
 use crate::record::{CellRecord, Mark, Outcome};
 use crate::{Store, Study, Verdict};
 
@@ -45,15 +45,20 @@ fn records(hosts: [Host; 3], deviation: f64) -> Vec<CellRecord> {
     records
 }
 
-fn judged(records: &[CellRecord], claims: Vec<Claim>) -> Vec<ClaimResult> {
+/// What a study of these claims and figures finds in a store of these runs.
+fn answered(records: &[CellRecord], claims: Vec<Claim>, figures: Vec<FigureQuery>) -> Answers {
     let folder = TempDir::new().unwrap();
     let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
     for record in records {
         store.insert(record).unwrap();
     }
     let mut study = Study::new("made-up", "Made up", vec!["ext4/hdd".into()], vec!["fio:seq-write".into()]);
-    study.claims = claims;
-    judge(&store, &recorded(HASH, study)).unwrap()
+    (study.claims, study.figures) = (claims, figures);
+    answer_all(&store, &recorded(HASH, study)).unwrap()
+}
+
+fn judged(records: &[CellRecord], claims: Vec<Claim>) -> Vec<ClaimResult> {
+    answered(records, claims, Vec::new()).claims
 }
 
 fn verdicts(hosts: [Host; 3], deviation: f64) -> String {
@@ -120,4 +125,37 @@ fn every_run_behind_a_line_is_evidence() {
         judged(&records, wrong)[0].reason,
         "the query of line-1 is wrong: its column `all_runs` has `run 3`; write group_concat(run)"
     );
+}
+
+#[test]
+fn a_fit_has_the_line_of_each_series_as_the_functions_have_it() {
+    let query = |kind, sql: &str| FigureQuery {
+        id: format!("fig-{kind:?}").to_lowercase(),
+        title: "Time to write".to_owned(),
+        kind,
+        x: "size, GB".to_owned(),
+        y: "time, s".to_owned(),
+        alike: None,
+        better: Better::More,
+        sql: sql.to_owned(),
+    };
+    let points = "SELECT host AS series, working_set_bytes / 1e9 AS x, elapsed_s AS y FROM cell";
+    let line = "SELECT host AS series, 'slope' AS x, slope(working_set_bytes / 1e9, elapsed_s) AS y,
+        slope_low(working_set_bytes / 1e9, elapsed_s) AS low, slope_high(working_set_bytes / 1e9, elapsed_s) AS high
+        FROM cell GROUP BY host ORDER BY host DESC";
+    let at_one = "SELECT 3 AS x, elapsed_s AS y FROM cell";
+    let asked = vec![
+        query(FigureKind::Fit, points),
+        query(FigureKind::Table, line),
+        FigureQuery { id: "one-size".to_owned(), ..query(FigureKind::Fit, at_one) },
+    ];
+    let figures = answered(&records(AS_CLAIMED, 0.01), Vec::new(), asked).figures;
+    let names: Vec<(&str, u64)> = figures[0].lines.iter().map(|l| (l.series.as_str(), l.points)).collect();
+    assert_eq!(names, [("jfs", 15), ("ext4", 15), ("xfs", 15)]);
+    for line in &figures[0].lines {
+        let told = figures[1].rows.iter().find(|row| row.series == line.series).unwrap();
+        assert_eq!((told.y, told.interval()), (line.slope, line.slope_interval.map(|i| (i.low, i.high))));
+    }
+    assert!(figures[0].lines[0].intercept_interval.unwrap().contains(20.0), "{:?}", figures[0].lines);
+    assert!(figures[1].lines.is_empty() && figures[2].lines.is_empty() && figures[2].problem.is_none());
 }

@@ -7,36 +7,23 @@ use nestor_results::{Figure, FigureRow, FigureX};
 use super::scale::Scale;
 use super::{Anchor, SMALL, Svg, class, fitted, legend, number, typeset, y_label};
 
-const LEFT: f64 = 56.0;
-const WIDTH: f64 = 540.0;
-const TALL: f64 = 220.0;
+pub(super) const LEFT: f64 = 56.0;
+pub(super) const WIDTH: f64 = 540.0;
+pub(super) const TALL: f64 = 220.0;
 /// Room for the numbers of the series at the ends of their lines.
-const RIGHT: f64 = 18.0;
+pub(super) const RIGHT: f64 = 18.0;
 
 /// Where a point is: x, y and the interval of y.
-type Point = (f64, f64, Option<(f64, f64)>);
+pub(super) type Point = (f64, f64, Option<(f64, f64)>);
 
 /// Gives width, height and what is drawn.
 pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f64, f64, String) {
-    let points = |name: &str| {
-        let point = |r: &&FigureRow| match r.x {
-            FigureX::Number(x) if x.is_finite() && r.series == name => Some((x, r.y, r.interval())),
-            _ => None,
-        };
-        let mut points: Vec<Point> = rows.iter().filter_map(point).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
-    };
-    let all: Vec<_> = series.iter().map(|name| points(name)).collect();
+    let all: Vec<_> = series.iter().map(|name| points_of(name, rows)).collect();
     let mut svg = Svg::part();
     let top = legend(&mut svg, series, WIDTH, true) + 16.0;
     y_label(&mut svg, figure, top - 2.0, WIDTH);
     let (first, base) = (top + 10.0, top + 10.0 + TALL);
-    let ys = all
-        .iter()
-        .flatten()
-        .flat_map(|(_, y, i)| [*y].into_iter().chain(i.map(|i| [i.0, i.1]).into_iter().flatten()));
-    let down = Scale::over(ys, true).between(base, first);
+    let down = Scale::over(heights(&all), true).between(base, first);
     let across = Scale::over(all.iter().flatten().map(|p| p.0), false).between(LEFT, WIDTH - RIGHT);
     axes(&mut svg, figure, across, down);
     for (s, points) in all.iter().enumerate() {
@@ -52,7 +39,24 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     (WIDTH, base + 40.0, svg.into_part())
 }
 
-fn axes(svg: &mut Svg, figure: &Figure, across: Scale, down: Scale) {
+/// The points of a series, from left to right.
+pub(super) fn points_of(name: &str, rows: &[&FigureRow]) -> Vec<Point> {
+    let point = |r: &&FigureRow| match r.x {
+        FigureX::Number(x) if x.is_finite() && r.series == name => Some((x, r.y, r.interval())),
+        _ => None,
+    };
+    let mut points: Vec<Point> = rows.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+/// All values and ends of intervals.
+pub(super) fn heights(all: &[Vec<Point>]) -> impl Iterator<Item = f64> {
+    let of_point = |(_, y, i): &Point| [*y].into_iter().chain(i.map(|i| [i.0, i.1]).into_iter().flatten());
+    all.iter().flatten().flat_map(of_point)
+}
+
+pub(super) fn axes(svg: &mut Svg, figure: &Figure, across: Scale, down: Scale) {
     for tick in down.ticks(5) {
         let y = down.at(tick);
         svg.path(if tick == 0.0 { "axis" } else { "grid" }, &format!("M{LEFT} {y:.1}H{:.0}", across.to));
@@ -106,7 +110,7 @@ fn band(svg: &mut Svg, points: &[Point], series: usize, across: Scale, down: Sca
 }
 
 /// The number of each series at the end of its line, moved down where two would lie over each other.
-fn ends(svg: &mut Svg, all: &[Vec<Point>], across: Scale, down: Scale) {
+pub(super) fn ends(svg: &mut Svg, all: &[Vec<Point>], across: Scale, down: Scale) {
     const APART: f64 = 12.0;
     if all.len() < 2 {
         return;

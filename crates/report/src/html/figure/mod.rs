@@ -1,6 +1,7 @@
 //! Figures that a study asks of its results: bars, heat maps and lines, in a page and as pictures that stand alone.
 
 mod bars;
+mod fit;
 mod heat;
 mod line;
 mod picture;
@@ -123,7 +124,7 @@ fn problem(figure: &Figure) -> Option<String> {
         return Some(problem.clone());
     }
     let most = match figure.query.kind {
-        FigureKind::Line => MOST_POINTS,
+        FigureKind::Line | FigureKind::Fit => MOST_POINTS,
         FigureKind::Table => MOST_NUMBERS,
         FigureKind::Bars | FigureKind::Heat | FigureKind::Surface => MOST_VALUES,
     };
@@ -175,6 +176,7 @@ fn panels(figure: &Figure) -> Vec<Panel> {
             FigureKind::Bars => bars::draw(figure, &series, &rows),
             FigureKind::Heat | FigureKind::Table => heat::draw(figure, &series, &rows),
             FigureKind::Line => line::draw(figure, &series, &rows),
+            FigureKind::Fit => fit::draw(figure, &series, &rows, name),
             FigureKind::Surface => surface::draw(figure, &series, &rows),
         };
         Panel { title: (*name).to_owned(), description: description(figure, &rows), width, height, body }
@@ -189,6 +191,7 @@ fn description(figure: &Figure, rows: &[&FigureRow]) -> String {
         FigureKind::Bars => "Bars",
         FigureKind::Heat => "A table of colours",
         FigureKind::Line => "Lines",
+        FigureKind::Fit => "Points with fitted lines",
         FigureKind::Table => "A table",
         FigureKind::Surface => "A surface",
     };
