@@ -78,6 +78,7 @@ impl Physical {
             environment: &record.environment,
             medium: MediumFacts::of(stack, measured, &record.environment),
             pattern: Pattern::of(stack, record.workload.value()),
+            reads_leave: stack.is_some_and(|stack| stack.reads_leave_at().is_some()),
         };
         let wrong = run.reasons_against(&record.marks);
         if !wrong.is_empty() {
@@ -122,6 +123,8 @@ struct Run<'a> {
     environment: &'a Environment,
     medium: MediumFacts<'a>,
     pattern: Pattern,
+    /// Whether reads may go to another machine's disk.
+    reads_leave: bool,
 }
 
 impl Run<'_> {
@@ -150,7 +153,7 @@ impl Run<'_> {
 
     /// The application's bytes of one direction that never reached the medium.
     fn kept_in_memory(&self, direction: Direction) -> Option<(f64, String)> {
-        let medium = self.medium.metrics?;
+        let medium = self.medium.metrics.filter(|_| !(self.reads_leave && direction == Direction::Read))?;
         let bytes = self.measured.load.bytes_of(direction).unwrap_or(0);
         let all = self.measured.load.bytes();
         if bytes < SMALLEST_VOLUME_BYTES || (bytes as f64) < MATTERS_FROM * all as f64 {

@@ -148,19 +148,26 @@ impl Stack {
         self.indexed_layers().find(|(_, layer)| is_wanted_by(layer)).map(|(at, _)| at)
     }
 
+    /// The layer that reads from the repository what was not written yet; all below it is asked for the rest only.
+    pub fn reads_leave_at(&self) -> Option<LayerIndex> {
+        self.sourced_image().filter(|at| self.layer(*at).overlay().is_some())
+    }
+
     /// The layers whose data are in the image that comes from the source, from the top down: those above it, up to a second virtual machine,
-    /// and without the first one.
+    /// and without the first one or the loop device that has the image.
     pub fn layers_in_image(&self) -> impl Iterator<Item = (LayerIndex, &Layer)> {
         let image = self.sourced_image();
         let above = move |at: LayerIndex| image.is_some_and(|image| at < image);
         let crosses = |layer: &Layer| layer.crossing() != Crossing::None;
         let crossings = self.indexed_layers().filter(|(at, layer)| above(*at) && crosses(layer)).count();
         let mut outer = crossings.saturating_sub(1);
-        self.indexed_layers().take_while(move |(at, _)| above(*at)).filter(move |(_, layer)| {
+        self.indexed_layers().take_while(move |(at, _)| above(*at)).filter(move |(at, layer)| {
             let is_crossing = crosses(layer);
             let is_inner = outer > 0;
             outer -= usize::from(is_crossing && is_inner);
-            !is_crossing && !is_inner
+            let makes_it_a_device =
+                Some(at.below()) == image && matches!(layer.definition(), LayerDefinition::Loop);
+            !is_crossing && !is_inner && !makes_it_a_device
         })
     }
 

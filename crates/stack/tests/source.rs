@@ -194,3 +194,56 @@ fn sources_are_in_the_lab_alone() {
     ");
     stack.require_buildable().unwrap();
 }
+
+/// The layers that are in the image, as they are printed.
+fn in_image(stack: &str) -> Vec<String> {
+    Stack::parse(stack).unwrap().layers_in_image().map(|(_, layer)| layer.to_string()).collect()
+}
+
+#[test]
+fn what_is_above_an_image_up_to_a_second_machine_is_in_it() {
+    let of = |above: &str| in_image(&format!("{above}/copy:nbd/ext4/hdd//link/raw/ext4/hdd"));
+    assert_eq!(of("ext3/kvm"), ["ext3"]);
+    assert_eq!(of("ext3/part/kvm"), ["ext3", "part"]);
+    assert_eq!(of("kvm"), [""; 0]);
+    assert_eq!(of("ext4/loop"), ["ext4"]);
+    assert_eq!(of("ext4/kvm/raw/xfs/kvm"), ["raw", "xfs"]);
+    assert_eq!(in_image("ext3/kvm/raw/ext4/hdd"), [""; 0]);
+}
+
+#[test]
+fn an_overlay_is_where_reads_leave_the_node() {
+    let leave = |layer: &str| {
+        let stack = Stack::parse(&format!("ext3/kvm/{layer}/ext4/hdd//link/raw/ext4/hdd")).unwrap();
+        stack.reads_leave_at().map(|at| stack.layer(at).to_string())
+    };
+    assert_eq!(leave("overlay").as_deref(), Some("overlay"));
+    assert_eq!(leave("overlay:over=nfs").as_deref(), Some("overlay:over=nfs"));
+    assert_eq!(leave("copy:nbd"), None);
+}
+
+#[test]
+fn an_instance_is_one_machine_with_an_image_from_a_source() {
+    let refused = |stack: &str| Stack::parse(stack).unwrap().require_instance().unwrap_err().to_string();
+    assert!(
+        Stack::parse("ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd").unwrap().require_instance().is_ok()
+    );
+    insta::assert_snapshot!(refused("ext3/kvm/raw/ext4/hdd"), @r"
+    a stack cannot be used
+      ext3/kvm/raw/ext4/hdd
+                        ^^^ the life of an instance begins with its image at a repository, and this stack has no source
+      put copy:scp in the place of the image, and the source behind the stack: //link/raw/ext4/hdd
+    ");
+    insta::assert_snapshot!(refused("ext4/loop/copy:nbd/ext4/hdd//link/raw/ext4/hdd"), @r"
+    a stack cannot be used
+      ext4/loop/copy:nbd/ext4/hdd//link/raw/ext4/hdd
+                ^^^^^^^^ an instance is a virtual machine, and none has this image
+      put kvm above it
+    ");
+    insta::assert_snapshot!(refused("ext4/kvm/raw/xfs/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd"), @r"
+    a stack cannot be used
+      ext4/kvm/raw/xfs/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd
+           ^^^ it is in the virtual machine that has the image, and an instance is one machine
+      leave it out, with the image below it
+    ");
+}

@@ -129,7 +129,7 @@ fn errors_point_at_the_part_to_blame() {
     a workload is not understood
       fi:seq-write
       ^^ there is no engine "fi"
-      did you mean fio? engines are fio, wml, postmark, bonnie, dbench, iozone, iometer, replay, stamps
+      did you mean fio? engines are fio, wml, postmark, bonnie, dbench, iozone, iometer, replay, stamps, life
     "#);
     insta::assert_snapshot!(error("fio"), @r"
     a workload is not understood
@@ -258,6 +258,7 @@ fn the_catalogue_names_every_case_with_its_options() {
     iometer:surface
     replay:trace
     stamps:mixed
+    life:cycle
     ");
     for entry in &list {
         if entry.workload.starts_with("fio:") {

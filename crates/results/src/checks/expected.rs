@@ -18,6 +18,8 @@ pub struct Expected {
     pub medium_requests_per_s: Option<f64>,
     /// Every write of the application goes past the page cache of its machine, to blocks that nothing makes smaller.
     pub writes_directly: bool,
+    /// The layer below which reads are missing that went to another machine.
+    pub reads_leave_at: Option<LayerIndex>,
     /// Virtual disks whose written bytes must all reach the block device of the machine around them.
     pub direct_disks: Vec<DirectDisk>,
 }
@@ -42,6 +44,7 @@ impl Expected {
             medium_requests_per_s: profile.and_then(most_requests_per_s),
             writes_directly: demand.past_page_cache
                 && stack.layers().first().is_none_or(|top| !may_write_less(top)),
+            reads_leave_at: stack.reads_leave_at(),
             direct_disks: direct_disks(stack),
         }
     }

@@ -7,7 +7,7 @@ mod conservation;
 mod expected;
 
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::MachineName;
+use nestor_stack::{LayerIndex, MachineName};
 use nestor_statistics::steady;
 use nestor_text::units;
 use nestor_trace::metrics::ClassMetrics;
@@ -39,7 +39,7 @@ pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected
         marks.push(Mark::EmulatedCpu);
     }
     marks.extend(cpu_bound(measured, environment.modelled_processor()));
-    marks.extend(cached(measured, environment));
+    marks.extend(cached(measured, environment, expected.reads_leave_at));
     let violations = conservation::violations(measured, expected);
     marks.extend(violations.into_iter().map(|reason| Mark::Inconsistent { reason }));
     marks.extend(not_steady(measured));
@@ -90,8 +90,9 @@ pub(crate) const fn metrics_of(metrics: &LayerMetrics, direction: Direction) -> 
     }
 }
 
-fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
-    let below: Vec<(&LayerRecord, &LayerMetrics)> = traced_below_application(measured).collect();
+fn cached(measured: &Measured, environment: &Environment, reads_leave_at: Option<LayerIndex>) -> Vec<Mark> {
+    let traced = measured.indexed_layers().filter_map(|(at, l)| Some((at, l, l.metrics.as_ref()?)));
+    let below: Vec<(LayerIndex, &LayerRecord, &LayerMetrics)> = traced.collect();
     let mut marks = Vec::new();
     for direction in Direction::BOTH {
         let bytes = measured.load.bytes_of(direction).unwrap_or(0);
@@ -103,7 +104,11 @@ fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
             break;
         }
         let share = |m: &LayerMetrics| metrics_of(m, direction).issued_bytes as f64 / bytes as f64;
-        if let Some((layer, metrics)) = below.iter().find(|(_, m)| share(m) < CACHED_BELOW) {
+        // What is read elsewhere is missed from that layer's lower edge on.
+        let is_asked =
+            |at: LayerIndex| direction == Direction::Write || reads_leave_at.is_none_or(|leave| at < leave);
+        let asked = || below.iter().filter(|(at, ..)| is_asked(*at));
+        if let Some((_, layer, metrics)) = asked().find(|(_, _, m)| share(m) < CACHED_BELOW) {
             let part = units::percent(share(metrics));
             let volume = bytes as f64 / f64::from(1 << 20);
             let (verb_past, verb) = match direction {

@@ -3,6 +3,8 @@
 use super::fixture::*;
 use crate::checks::{Expected, marks, steady_after_s};
 use crate::record::{Mark, Measured};
+use nestor_stack::LayerIndex;
+use nestor_workload::OperationClass;
 
 const BYTES: u64 = 100 * MIB;
 
@@ -63,6 +65,32 @@ fn writes_that_stayed_in_the_host_are_told_with_the_layer() {
     });
     assert!(marks.len() == 1 && marks[0].contains("below ext3 (guest fs) in the guest"), "{marks:?}");
     assert_eq!(found_alone(|m| m.layers[3].metrics = Some(writes(BYTES * 91 / 100))).len(), 0);
+}
+
+#[test]
+fn what_is_read_from_another_machine_is_not_taken_to_come_from_memory() {
+    let turn = |m: &mut Measured| {
+        let written = m.load.operations.remove(&OperationClass("write".to_owned())).unwrap();
+        m.load.operations.insert(OperationClass("read".to_owned()), written);
+        for metrics in m.layers.iter_mut().filter_map(|layer| layer.metrics.as_mut()) {
+            std::mem::swap(&mut metrics.read, &mut metrics.write);
+        }
+        // The medium sees none of it.
+        m.layers[3].metrics = Some(writes(0));
+    };
+    assert_eq!(found_alone(turn).iter().filter(|mark| mark.starts_with("cached")).count(), 1);
+    let kvm = LayerIndex::TOP.below();
+    let elsewhere = Expected { reads_leave_at: Some(kvm), ..Expected::default() };
+    assert_eq!(found(turn, &elsewhere).iter().filter(|mark| mark.starts_with("cached")).count(), 0);
+    // What is missing above that layer is missing nevertheless.
+    let above = |m: &mut Measured| {
+        turn(m);
+        m.layers[1].metrics = Some(writes(0));
+    };
+    assert_eq!(found(above, &elsewhere).iter().filter(|mark| mark.starts_with("cached")).count(), 1);
+    // Writes do not leave.
+    let lost = |m: &mut Measured| m.layers[3].metrics = Some(writes(BYTES / 10));
+    assert_eq!(found(lost, &elsewhere).iter().filter(|mark| mark.starts_with("cached")).count(), 1);
 }
 
 #[test]
