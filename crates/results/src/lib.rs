@@ -46,7 +46,7 @@ pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
-pub use life::{DiskUse, InstanceLife, LifeState, StateRecord};
+pub use life::{BusiestResource, DiskUse, InstanceLife, LifeState, Resource, StateRecord};
 pub use medium_profile::{check_profiles, medium_profile};
 pub use named_files::NamedFileError;
 pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use nestor_processor::InstructionCounts;
 use nestor_stack::MachineName;
+use nestor_text::units::percent;
 use serde::{Deserialize, Serialize};
 
 /// A state of an instance, in the order in which it goes through them.
@@ -75,8 +76,14 @@ pub struct StateRecord {
     pub from_repository_bytes: u64,
     /// Bytes of the frames that it received.
     pub to_repository_bytes: u64,
+    /// Share (0 to 1) of the time that the frames of the repository were on the wire.
+    #[serde(default)]
+    pub link_busy: f64,
     /// What the disks of the node and of the repository did meanwhile.
     pub disks: Vec<DiskUse>,
+    /// Busy share (0 to 1) of the processors of the node, its guests included, and of the repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<(MachineName, f64)>,
     /// What the node's processor executed meanwhile, its guests included; in virtual time only. Of a running workload its recorders count them
     /// ([`Measured::path_length`](crate::Measured::path_length)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +107,76 @@ impl StateRecord {
     /// What it took, without what the laboratory needed for itself.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).saturating_sub(self.own_ns)
+    }
+}
+
+/// Something of which a state needs a share of its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// The link from the repository.
+    Link,
+    /// The disk of a machine.
+    Disk(MachineName),
+    /// The processors of a machine.
+    Processors(MachineName),
+}
+
+/// What a state waited for most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusiestResource {
+    /// Which.
+    pub resource: Resource,
+    /// The share of the state's time in which it was busy, 0 to 1.
+    pub share: f64,
+}
+
+/// What is busy for a larger share of a state than this sets its pace: the rest of the time is its own start and end.
+pub const LIMIT_FROM: f64 = 0.90;
+
+impl BusiestResource {
+    /// Whether it alone sets the pace. Otherwise several take turns, and none would make the state much shorter by itself.
+    pub fn is_limit(&self) -> bool {
+        self.share >= LIMIT_FROM
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link => f.write_str("the link"),
+            Self::Disk(machine) => write!(f, "the disk of the {machine}"),
+            Self::Processors(machine) => write!(f, "the processors of the {machine}"),
+        }
+    }
+}
+
+impl fmt::Display for BusiestResource {
+    /// `the link sets the pace, busy 97 %`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = percent(self.share);
+        match self.is_limit() {
+            true => write!(f, "{} sets the pace, busy {share} of the time", self.resource),
+            false => {
+                write!(f, "nothing sets the pace alone: {} is busiest, {share} of the time", self.resource)
+            }
+        }
+    }
+}
+
+impl StateRecord {
+    /// What was busy for the largest share of it; `None` where it took no time.
+    pub fn busiest(&self) -> Option<BusiestResource> {
+        let duration_ns = self.duration_ns() as f64;
+        let disks = self
+            .disks
+            .iter()
+            .map(|disk| (Resource::Disk(disk.machine.clone()), disk.busy_ns as f64 / duration_ns));
+        let processors =
+            self.processors.iter().map(|(machine, busy)| (Resource::Processors(machine.clone()), *busy));
+        let all = [(Resource::Link, self.link_busy)].into_iter().chain(disks).chain(processors);
+        let (resource, share) = all.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| duration_ns > 0.0)?;
+        // The kernel counts disks in milliseconds and processors in ticks.
+        Some(BusiestResource { resource, share: share.min(1.0) })
     }
 }
 
@@ -136,7 +213,9 @@ mod tests {
             own_ns,
             from_repository_bytes,
             to_repository_bytes,
+            link_busy: 0.0,
             disks,
+            processors: Vec::new(),
             instructions,
         }
     }
@@ -151,6 +230,21 @@ mod tests {
         let life = InstanceLife { states, first_process_ns: None, hello_ns: 0 };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (800, 0));
         assert_eq!(life.state(LifeState::Running).unwrap().duration_ns(), 300);
+    }
+
+    #[test]
+    fn the_busiest_resource_is_the_limit_where_little_is_left_of_the_time() {
+        let mut transfer = state(LifeState::Transfer, 0, 1_000, 0);
+        transfer.link_busy = 0.5;
+        transfer.disks =
+            vec![DiskUse { machine: "repository".into(), read_bytes: 1, written_bytes: 0, busy_ns: 970 }];
+        transfer.processors = vec![("host".into(), 0.2)];
+        let busiest = transfer.busiest().unwrap();
+        assert_eq!(busiest.to_string(), "the disk of the repository sets the pace, busy 97 % of the time");
+        transfer.disks.clear();
+        let busiest = transfer.busiest().unwrap();
+        assert_eq!(busiest.to_string(), "nothing sets the pace alone: the link is busiest, 50 % of the time");
+        assert_eq!(state(LifeState::Pending, 5, 5, 0).busiest(), None);
     }
 
     #[test]

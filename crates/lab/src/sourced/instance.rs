@@ -186,6 +186,6 @@ impl Lab {
 /// The outermost virtual machine of a stack.
 fn virtual_machine(stack: &Stack) -> Option<MachineIndex> {
     let is_one = |at: &LayerIndex| matches!(stack.layer(*at).definition(), LayerDefinition::Hypervisor(_));
-    let lowest = stack.indexed_layers().map(|(at, _)| at).filter(is_one).last()?;
+    let lowest = stack.indexed_layers().rev().map(|(at, _)| at).find(is_one)?;
     stack.machine_across(lowest)
 }

@@ -1,6 +1,7 @@
 //! The life of an instance: the states it goes through, one after the other, on the clock of its node.
 
 use nestor_kernel::DiskStatistics;
+use nestor_kernel::processor_time::MachineTimes;
 use nestor_lab::{BuildError, BuiltStack, Instance, Lab};
 use nestor_link::LinkStatistics;
 use nestor_machine::{Machine, MachineError};
@@ -11,6 +12,9 @@ use nestor_workload::LifeCycle;
 
 use super::watched_run::WatchedRun;
 use super::{CellError, CellRequest, Timed, environment, explained, lay_out, place_on};
+
+/// What a machine's processors did.
+const PROCESSORS: &str = "/proc/stat";
 
 /// A machine with the disk that is counted.
 struct Counted {
@@ -25,6 +29,7 @@ struct Counted {
 struct Counters {
     link: LinkStatistics,
     disks: Vec<DiskStatistics>,
+    processors: Vec<MachineTimes>,
     instructions: Option<InstructionCounts>,
 }
 
@@ -32,6 +37,7 @@ struct Counters {
 struct Course {
     node: Machine,
     link: Option<LayerIndex>,
+    link_bits_per_s: f64,
     counted: Vec<Counted>,
     is_virtual: bool,
     /// When the instance was asked for.
@@ -54,9 +60,11 @@ impl Course {
             disk: DiskStatistics::path(disk),
         });
         let [_, node] = instance.machines();
+        let rate = instance.link().and_then(|link| Some(request.stack.layer(link).link()?.rate));
         let mut course = Self {
             node: node.clone(),
             link: instance.link(),
+            link_bits_per_s: rate.map_or(f64::INFINITY, |rate| rate.get() as f64),
             counted: counted.collect(),
             is_virtual: lab.place().is_in_virtual_time(),
             asked_ns: 0,
@@ -84,11 +92,16 @@ impl Course {
             Ok(DiskStatistics::parse(&String::from_utf8_lossy(&text)).unwrap_or_default())
         };
         let disks = self.counted.iter().map(disk).collect::<Result<_, MachineError>>()?;
+        let processors = |counted: &Counted| {
+            let text = counted.machine.read_file(PROCESSORS)?;
+            Ok(MachineTimes::parse(&String::from_utf8_lossy(&text)))
+        };
+        let processors = self.counted.iter().map(processors).collect::<Result<_, MachineError>>()?;
         let instructions = match self.counts_instructions(state) {
             true => lab.take_instructions_of(MachineIndex::OUTERMOST)?.marks.last().copied(),
             false => None,
         };
-        Ok(Counters { link, disks, instructions })
+        Ok(Counters { link, disks, processors, instructions })
     }
 
     /// The state ends here, and the next one begins; but first the laboratory does something for itself.
@@ -130,16 +143,27 @@ impl Course {
             let DiskStatistics { read_bytes, written_bytes, busy_ns } = end.since(begin);
             DiskUse { machine: counted.name.clone(), read_bytes, written_bytes, busy_ns }
         });
+        let times = self.begin.processors.iter().zip(&end.processors);
+        let processors = self
+            .counted
+            .iter()
+            .zip(times)
+            .map(|(counted, (begin, end))| (counted.name.clone(), begin.busy_share_until(end)));
         let instructions = self.begin.instructions.zip(end.instructions);
+        // The repository is at the lower end of its link.
+        let sent = end.link.from_lower.since(&self.begin.link.from_lower);
+        let duration_ns = now_ns.saturating_sub(self.begin_ns).saturating_sub(self.own_ns);
+        let on_the_wire_s = sent.wire_bytes() as f64 * 8.0 / self.link_bits_per_s;
         StateRecord {
             state: self.state,
             begin_ns: self.begin_ns.saturating_sub(self.asked_ns),
             end_ns: now_ns.saturating_sub(self.asked_ns),
             own_ns: self.own_ns,
-            // The repository is at the lower end of its link.
-            from_repository_bytes: end.link.from_lower.since(&self.begin.link.from_lower).bytes,
+            from_repository_bytes: sent.bytes,
             to_repository_bytes: end.link.from_upper.since(&self.begin.link.from_upper).bytes,
+            link_busy: on_the_wire_s / (duration_ns.max(1) as f64 / 1e9),
             disks: disks.collect(),
+            processors: processors.collect(),
             instructions: instructions.map(|(begin, end)| end.since(&begin)),
         }
     }
