@@ -308,9 +308,18 @@ fn attachment(
         Thing::Image { layer, .. } => Some(stack.opened_image(*layer)),
         _ => None,
     };
+    let prefetch = match below {
+        Thing::Image { layer, .. } => stack.layer(*layer).overlay().is_some_and(|overlay| overlay.prefetch),
+        _ => false,
+    };
+    let at_start = layer.hypervisor().is_some_and(|options| options.disk.attach() == Attach::AtStart);
+    if prefetch && at_start {
+        let why = "its disk is there from the start, and prefetch begins when a disk is plugged in; use another disk=, as virtio-blk";
+        return Err(BuildError::refused(layer, why));
+    }
     let source = match (below, &image) {
         (Thing::Block { device, .. }, _) => DiskSource::Device(device),
-        (Thing::Image { path, .. }, Some(image)) => DiskSource::Image { path, layer: image },
+        (Thing::Image { path, .. }, Some(image)) => DiskSource::Image { path, layer: image, prefetch },
         (Thing::Directory { .. } | Thing::Image { .. }, _) => {
             return Err(BuildError::refused(layer, "the layer below it is a directory, not a disk"));
         }

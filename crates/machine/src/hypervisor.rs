@@ -137,6 +137,8 @@ pub enum DiskSource<'a> {
         path: &'a str,
         /// The layer that says which format it has.
         layer: &'a Layer,
+        /// Whether what its backing file has is copied into it while the machine runs.
+        prefetch: bool,
     },
 }
 

@@ -46,7 +46,7 @@ pub fn of_layer(
     let source = match source {
         DiskSource::Device(path) => Source::Device(path.to_owned()),
         // A format without tables has the guest's bytes as they are.
-        DiskSource::Image { path, layer } if layer.image_format()?.map.is_none() => {
+        DiskSource::Image { path, layer, .. } if layer.image_format()?.map.is_none() => {
             Source::RawImage(path.to_owned())
         }
         DiskSource::Image { path, .. } => Source::Image(path.to_owned()),

@@ -14,7 +14,7 @@ pub fn with_plan<T>(stack: &str, medium: &str, make: impl FnOnce(&Plan<'_>) -> T
     let stack = Stack::parse(stack).unwrap();
     let layer = &stack.layers()[0];
     let options = layer.hypervisor().unwrap();
-    let source = DiskSource::Image { path: medium, layer: &stack.layers()[1] };
+    let source = DiskSource::Image { path: medium, layer: &stack.layers()[1], prefetch: false };
     let attachment = disk_of_layer(options.kind, layer, "nestor-disk", source).unwrap();
     let DiskBackend::Own(OwnDisk::Hosted(disk)) = &attachment.backend else { panic!("{layer:?}") };
     let disk: &HostedDisk = disk;

@@ -46,7 +46,7 @@ pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Opt
     let words = disk.device.libvirt?;
     let source = match source {
         DiskSource::Device(device) => Source::Device(device.to_owned()),
-        DiskSource::Image { path, layer: image } => Source::Image {
+        DiskSource::Image { path, layer: image, .. } => Source::Image {
             path: path.to_owned(),
             format: image.name().to_owned(),
             l2_cache_bytes: image.size("l2-cache").map(|size| size.get()),
@@ -145,7 +145,7 @@ mod tests {
         let stack = Stack::parse(stack).unwrap();
         let [layer, below] = [&stack.layers()[0], &stack.layers()[1]];
         let source = match below.image_format() {
-            Some(_) => DiskSource::Image { path, layer: below },
+            Some(_) => DiskSource::Image { path, layer: below, prefetch: false },
             None => DiskSource::Device(path),
         };
         match of_layer(layer, "nestor-disk", source).unwrap().backend {

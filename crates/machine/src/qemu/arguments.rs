@@ -151,7 +151,7 @@ pub fn command_line(
             DiskBackend::Server { socket, queues } => {
                 argv.extend(vhost_user_disk(&disk.serial, socket, *queues));
             }
-            DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
+            DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices, .. })) => {
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
                 argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }

@@ -20,24 +20,26 @@ pub struct DiskObjects {
     pub(super) nodes: Vec<Value>,
     /// `device_add` arguments, in order (a controller first where the model needs one). Unplugged in reverse.
     pub(super) devices: Vec<Value>,
+    /// Its uppermost node, if what is in that node's backing file is copied into it while the machine runs.
+    pub(super) prefetched: Option<String>,
 }
 
 /// The disk of a layer, of that name.
 pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
     let GuestDisk::Qemu(options) = layer.hypervisor()?.disk else { return None };
     let file = format!("{name}-file");
-    let (nodes, top) = match source {
+    let (nodes, top, prefetch) = match source {
         DiskSource::Device(device) => {
-            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
+            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file, false)
         }
-        DiskSource::Image { path, layer: image } => {
+        DiskSource::Image { path, layer: image, prefetch } => {
             let format = image.image_format()?;
             let node = format!("{name}-node");
             let nodes = vec![
                 options.block.file_node(&file, HostTarget::File(path)),
                 (format.blockdev)(image, &node, &file, &options.block),
             ];
-            (nodes, node)
+            (nodes, node, prefetch)
         }
     };
     let controller = format!("{name}-controller");
@@ -58,7 +60,11 @@ pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Opt
     }));
     Some(DiskAttachment {
         serial: name.to_owned(),
-        backend: DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })),
+        backend: DiskBackend::Own(OwnDisk::Qemu(DiskObjects {
+            nodes,
+            devices,
+            prefetched: prefetch.then_some(top),
+        })),
     })
 }
 
@@ -72,7 +78,7 @@ mod tests {
         let stack = Stack::parse(stack).unwrap();
         let layer = &stack.layers()[0];
         let source = match stack.layers()[1].image_format() {
-            Some(_) => DiskSource::Image { path, layer: &stack.layers()[1] },
+            Some(_) => DiskSource::Image { path, layer: &stack.layers()[1], prefetch: false },
             None => DiskSource::Device(path),
         };
         match of_layer(layer, "nestor-disk", source).unwrap().backend {
@@ -92,6 +98,17 @@ mod tests {
         assert_eq!(names, ["nestor-disk-file", "nestor-disk-node"]);
         assert_eq!(image.devices[0]["drive"], "nestor-disk-node");
         assert_eq!(image.devices[0]["serial"], "nestor-disk");
+    }
+
+    #[test]
+    fn the_node_that_is_filled_is_the_one_of_the_disk() {
+        let stack = Stack::parse("kvm/qcow2/xfs/hdd").unwrap();
+        let [layer, image, ..] = stack.layers() else { panic!("four layers") };
+        let source = DiskSource::Image { path: "/disk.qcow2", layer: image, prefetch: true };
+        let disk = of_layer(layer, "nestor-disk", source).unwrap();
+        let DiskBackend::Own(OwnDisk::Qemu(objects)) = disk.backend else { panic!("of another hypervisor") };
+        assert_eq!(objects.prefetched.as_deref(), Some("nestor-disk-node"));
+        assert_eq!(objects.devices[0]["drive"], "nestor-disk-node");
     }
 
     #[test]

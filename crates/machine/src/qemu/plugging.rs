@@ -84,7 +84,10 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
             detach_device(qmp, &format!("{}-device", disk.serial), let_time_pass)?;
             remove_when_free(qmp, "chardev-remove", &json!({ "id": disk.serial }))
         }
-        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
+        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices, prefetched })) => {
+            if prefetched.is_some() {
+                end_prefetch(qmp, &disk.serial)?;
+            }
             for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
                 detach_device(qmp, id, &let_time_pass)?;
             }
@@ -129,7 +132,7 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
             add_connection(qmp, &disk.serial, socket, undo)?;
             qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
         }
-        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices })) => {
+        DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices, prefetched })) => {
             for node in nodes {
                 qmp.execute("blockdev-add", node)?;
                 undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
@@ -138,12 +141,48 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 qmp.execute("device_add", device)?;
                 undo.push(("device_del", json!({ "id": device["id"] })));
             }
+            if let Some(node) = prefetched {
+                let job = prefetch_job(&disk.serial);
+                qmp.execute("block-stream", &json!({ "job-id": job, "device": node }))?;
+            }
         }
         DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_) | OwnDisk::Hosted(_)) => {
             return Err(of_another_hypervisor());
         }
     }
     Ok(())
+}
+
+/// The job that copies what is in the backing file of a disk into it.
+fn prefetch_job(disk: &str) -> String {
+    format!("{disk}-prefetch")
+}
+
+/// Ends that job, which has ended by itself once all is copied, and waits for it.
+fn end_prefetch(qmp: &Mutex<Qmp>, disk: &str) -> Result<(), Refusal> {
+    let job = json!({ "device": prefetch_job(disk) });
+    let cancelled = lock(qmp).execute("block-job-cancel", &job);
+    match cancelled {
+        Ok(_) => await_no_jobs(qmp),
+        Err(QmpError::Refused { reason: Reason::NotFound, .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits until no job copies any more.
+fn await_no_jobs(qmp: &Mutex<Qmp>) -> Result<(), Refusal> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let jobs = lock(qmp).execute("query-block-jobs", &json!({}))?;
+        if jobs.as_array().is_none_or(Vec::is_empty) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let message = "QEMU does not end the job that copies an image's backing file";
+            return Err(Refusal::new(Cause::MachineSilent, message));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Asks the machine repeatedly to release a device: a request that comes while the machine is still busy
