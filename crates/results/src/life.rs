@@ -3,7 +3,7 @@
 use std::fmt;
 
 use nestor_processor::InstructionCounts;
-use nestor_stack::MachineName;
+use nestor_stack::{MachineLabel, MachineName};
 use nestor_text::units::percent;
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,29 @@ impl StateRecord {
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).saturating_sub(self.own_ns)
     }
+
+    /// What the disk of the repository did, if it was counted.
+    pub fn repository_disk(&self) -> Option<&DiskUse> {
+        self.disks.iter().find(|disk| disk.is_of_repository())
+    }
+
+    /// What the disk of the instance's node did, if it was counted.
+    pub fn node_disk(&self) -> Option<&DiskUse> {
+        self.disks.iter().find(|disk| !disk.is_of_repository())
+    }
+
+    /// All instructions, whoever's they are, where they were counted.
+    pub fn all_instructions(&self) -> Option<u64> {
+        let counts = self.instructions?;
+        let parts = [counts.host_user, counts.host_kernel, counts.guest_user, counts.guest_kernel];
+        Some(parts.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+impl DiskUse {
+    fn is_of_repository(&self) -> bool {
+        self.machine == MachineName::Of(MachineLabel::Repository)
+    }
 }
 
 /// Something of which a state needs a share of its time.
@@ -189,14 +212,25 @@ impl InstanceLife {
     /// From the request for the instance to the end of its last state, without what the laboratory needed for itself.
     pub fn whole_ns(&self) -> u64 {
         let (first, last) = (self.states.first(), self.states.last());
-        let around = last.map_or(0, |last| last.end_ns) - first.map_or(0, |first| first.begin_ns);
-        around.saturating_sub(self.states.iter().map(|state| state.own_ns).sum())
+        let around =
+            last.map_or(0, |last| last.end_ns).saturating_sub(first.map_or(0, |first| first.begin_ns));
+        around.saturating_sub(sum(self.states.iter().map(|state| state.own_ns)))
     }
 
     /// Nanoseconds by which the states together differ from the whole: there is time that no state has, or that two have.
     pub fn unaccounted_ns(&self) -> u64 {
-        self.states.iter().map(StateRecord::duration_ns).sum::<u64>().abs_diff(self.whole_ns())
+        self.in_states_ns().abs_diff(self.whole_ns())
     }
+
+    /// What its states took together.
+    pub fn in_states_ns(&self) -> u64 {
+        sum(self.states.iter().map(StateRecord::duration_ns))
+    }
+}
+
+/// Of numbers of a record that may be somebody else's.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
