@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};
 use super::heat::direction;
+use super::life::{LivesPage, whole_life};
 use super::measured::{CommonPlace, machine_words};
 use super::record::readable_json;
 use super::trace::TracePage;
@@ -37,6 +38,7 @@ pub(super) struct CellPage {
     #[serde(flatten)]
     trust: TrustPage,
     latencies: Vec<LatencyPage>,
+    lives: Option<LivesPage>,
     #[serde(flatten)]
     way: WayPage,
     why: Option<FindingsPage>,
@@ -51,6 +53,8 @@ pub(super) struct CellPage {
 #[derive(Serialize)]
 struct ThroughputPage {
     rate: Option<String>,
+    /// The whole life and of what it is, where no load gives a throughput.
+    whole_life: Option<(String, String)>,
     interval: String,
     iops: String,
     stacks: String,
@@ -174,6 +178,7 @@ impl CellPage {
             change: ChangePage::of(cell.and_then(|c| c.comparison.as_ref())),
             trust: TrustPage::of(run),
             latencies: latencies(run),
+            lives: LivesPage::of(run),
             way: WayPage::of(run),
             why: run.explanation.as_ref().map(FindingsPage::of),
             by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
@@ -194,6 +199,7 @@ impl ThroughputPage {
         // One dot says something beside those of other cells only.
         let compared = mean.filter(|_| is_beside_others || values.len() > 1);
         Self {
+            whole_life: whole_life(run),
             rate: mean.map(|m| typeset(&unit.words(m.value))),
             interval: spread.as_deref().map(typeset).unwrap_or_default(),
             iops: operations.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),

@@ -4,6 +4,7 @@ mod claims;
 mod compare;
 mod figure;
 mod findings;
+mod life;
 mod network;
 mod run;
 mod runs;

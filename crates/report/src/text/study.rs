@@ -10,7 +10,7 @@ use super::{Lines, honesty_lines, message_lines};
 use crate::labels::{ShortName, UsualLayers, host_names, narrow_names, parts_of};
 use crate::style::Style;
 use crate::units;
-use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport};
+use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport, WITHOUT_OPERATIONS};
 
 /// The whole study on one screen or two.
 pub fn study_text(report: &StudyReport, style: Style) -> String {
@@ -170,6 +170,7 @@ fn cell_text(cell: &MatrixCell) -> String {
             format!("{}{}", cell.unit.words(mean.value), interval.unwrap_or_default())
         }
         (CellKind::Failed, ..) => cell.without_number().to_owned(),
+        (CellKind::WithoutOperations, ..) => WITHOUT_OPERATIONS.to_owned(),
         (CellKind::Absent, ..) => String::new(),
         _ => "not run".to_owned(),
     }
@@ -192,6 +193,7 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
         for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
             let rate = match (&cell.throughput, cell.kind) {
                 (Some(mean), _) => cell.unit.words(mean.value),
+                (None, CellKind::WithoutOperations) => WITHOUT_OPERATIONS.to_owned(),
                 (None, CellKind::Failed) => cell.without_number().to_owned(),
                 (None, _) => "not run".to_owned(),
             };

@@ -14,6 +14,9 @@ use crate::labels::{
 };
 use crate::units::listed;
 
+/// What stands where a cell was measured without a load.
+pub const WITHOUT_OPERATIONS: &str = "no operations";
+
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,6 +29,8 @@ pub enum CellKind {
     Alone,
     /// It ran and has no numbers, or none that count.
     Failed,
+    /// Measured without a load: instances lived, and there is no throughput.
+    WithoutOperations,
     /// It has not run.
     NotRun,
     /// The study does not contain it.
@@ -207,6 +212,7 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         (Some(_), true, _) => CellKind::Baseline,
         (Some(_), false, Some(_)) => CellKind::Compared,
         (Some(_), false, None) => CellKind::Alone,
+        (None, _, _) if summary.is_some_and(|s| s.is_without_operations()) => CellKind::WithoutOperations,
         (None, _, _) if failures + violations > 0 => CellKind::Failed,
         (None, _, _) => CellKind::NotRun,
     };

@@ -54,6 +54,14 @@ type Compared<'a> = (&'a CellReport, Ratio);
 pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     let compared: Vec<Compared<'_>> =
         cells.iter().filter_map(|c| Some((c, c.comparison.as_ref()?.ratio?))).collect();
+    let without_operations =
+        |c: &CellReport| c.run.as_ref().is_some_and(|r| r.summary.is_without_operations());
+    if compared.is_empty() && cells.iter().any(without_operations) {
+        return vec![
+            "No load ran in the lives that were measured, so there is no throughput to compare; each cell has the times of its states."
+                .to_owned(),
+        ];
+    }
     if compared.is_empty() {
         return vec![
             "Nothing can be compared yet: no cell has numbers for both itself and its baseline.".to_owned(),
