@@ -36,8 +36,8 @@ pub use claims::{
     FigureX, SeriesLine, Tally, Verdict,
 };
 pub use compare::{
-    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LivesCompared, LivesSummary, Sample,
-    SamplesCompared, StateSeconds, Violation, compare, compare_samples, median_life, ratio_by_block,
+    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LifeSample, LivesCompared, LivesSummary,
+    Sample, SamplesCompared, StateSeconds, Violation, compare, compare_samples, median_life, ratio_by_block,
     summarise,
 };
 pub use complaint::Complaint;

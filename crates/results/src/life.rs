@@ -41,6 +41,11 @@ impl LifeState {
             Self::Cleanup => "cleanup",
         }
     }
+
+    /// The state that is [written](Self::name) so; `None` if this version has none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
 }
 
 impl fmt::Display for LifeState {

@@ -175,7 +175,7 @@ impl CellPage {
             is_baseline: cell.is_some_and(|c| c.is_baseline),
             is_apart: cell.is_some_and(|c| c.is_apart),
             throughput: ThroughputPage::of(run, cell.is_some(), highest),
-            change: ChangePage::of(cell.and_then(|c| c.comparison.as_ref())),
+            change: ChangePage::of_cell(cell),
             trust: TrustPage::of(run),
             latencies: latencies(run),
             lives: LivesPage::of(run),
@@ -213,6 +213,20 @@ impl ThroughputPage {
 }
 
 impl ChangePage {
+    /// Where no load ran, of whole lives.
+    fn of_cell(cell: Option<&CellReport>) -> Self {
+        let page = Self::of(cell.and_then(|c| c.comparison.as_ref()));
+        let lives = cell.and_then(|c| c.lives.as_ref()).filter(|lives| lives.are_all);
+        let Some((lives, ratio)) = lives.and_then(|lives| Some((lives, lives.ratio?))) else { return page };
+        let interval = units::change_interval(&ratio);
+        Self {
+            change: Some(typeset(&format!("life {}", units::change(&ratio)))),
+            change_interval: interval.as_deref().map(typeset).unwrap_or_default(),
+            how_sure: typeset(&crate::text::certainty(&ratio, lives.paired, true, None)),
+            ..page
+        }
+    }
+
     fn of(comparison: Option<&Comparison>) -> Self {
         let ratio = comparison.and_then(|c| c.ratio);
         let interval = ratio.and_then(|r| units::change_interval(&r));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::typeset;
 use crate::units;
-use crate::view::{CellKind, Matrix, MatrixCell, StudyReport, WITHOUT_OPERATIONS};
+use crate::view::{CellKind, Matrix, MatrixCell, StudyReport};
 
 /// A change by this factor, up or down, has the full colour.
 const FULL_COLOUR: f64 = 2.0;
@@ -97,7 +97,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
             mean_interval().unwrap_or_else(|| units::plural(mean.samples, "run")),
         ),
         (CellKind::Failed, ..) => ("failed", cell.without_number().to_owned(), String::new()),
-        (CellKind::WithoutOperations, ..) => ("baseline", WITHOUT_OPERATIONS.to_owned(), String::new()),
+        (CellKind::WithoutOperations, ..) => ("baseline", cell.life_words(), String::new()),
         (CellKind::Absent, ..) => ("absent", String::new(), String::new()),
         _ => ("not-run", "not run".to_owned(), String::new()),
     };

@@ -76,9 +76,9 @@ impl LifePage {
             name: life.name(instances),
             rows: life.states.iter().map(|state| StatePage::of(state, life.end_s())).collect(),
             whole: typeset(&format!("{:.3} s", life.whole_s)),
-            note: super::sentence(&units::listed(
-                [life.boot_words(), life.own_words()].into_iter().flatten(),
-            )),
+            note: super::sentence(
+                &[life.boot_words(), life.own_words()].into_iter().flatten().collect::<Vec<_>>().join("; "),
+            ),
         }
     }
 }

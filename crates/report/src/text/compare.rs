@@ -157,7 +157,7 @@ pub(super) fn how_sure(comparison: &Comparison) -> String {
 }
 
 /// The same of any ratio; without `drift` nothing is said of it.
-pub(super) fn certainty(ratio: &Ratio, paired: bool, random_order: bool, drift: Option<&Drift>) -> String {
+pub(crate) fn certainty(ratio: &Ratio, paired: bool, random_order: bool, drift: Option<&Drift>) -> String {
     let mut parts = vec![match (paired, ratio.pairs) {
         (true, 1) => "1 pair: no interval".to_owned(),
         (true, n) => format!("{n} pairs"),

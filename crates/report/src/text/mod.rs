@@ -13,7 +13,7 @@ mod trace;
 
 pub use claims::scoreboard_text;
 pub use compare::compare_text;
-pub(crate) use compare::drift_words;
+pub(crate) use compare::{certainty, drift_words};
 pub use figure::tables_text;
 pub use findings::claim_findings;
 pub use network::link_table;

@@ -10,7 +10,7 @@ use super::{Lines, honesty_lines, message_lines};
 use crate::labels::{ShortName, UsualLayers, host_names, narrow_names, parts_of};
 use crate::style::Style;
 use crate::units;
-use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport, WITHOUT_OPERATIONS};
+use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport};
 
 /// The whole study on one screen or two.
 pub fn study_text(report: &StudyReport, style: Style) -> String {
@@ -170,7 +170,7 @@ fn cell_text(cell: &MatrixCell) -> String {
             format!("{}{}", cell.unit.words(mean.value), interval.unwrap_or_default())
         }
         (CellKind::Failed, ..) => cell.without_number().to_owned(),
-        (CellKind::WithoutOperations, ..) => WITHOUT_OPERATIONS.to_owned(),
+        (CellKind::WithoutOperations, ..) => cell.life_words(),
         (CellKind::Absent, ..) => String::new(),
         _ => "not run".to_owned(),
     }
@@ -193,7 +193,7 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
         for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
             let rate = match (&cell.throughput, cell.kind) {
                 (Some(mean), _) => cell.unit.words(mean.value),
-                (None, CellKind::WithoutOperations) => WITHOUT_OPERATIONS.to_owned(),
+                (None, CellKind::WithoutOperations) => cell.life_words(),
                 (None, CellKind::Failed) => cell.without_number().to_owned(),
                 (None, _) => "not run".to_owned(),
             };
@@ -228,6 +228,11 @@ fn legend(report: &StudyReport, style: Style) -> Vec<String> {
     let cells = || report.matrices.iter().flat_map(|m| m.cells.iter().flatten());
     if cells().any(|c| c.ratio.is_some_and(|r| r.interval.is_none())) {
         text.push("(1): 1 fresh stack: no interval".to_owned());
+    }
+    if cells().any(|c| c.kind == CellKind::WithoutOperations) {
+        text.push(
+            "life: where no load ran, change of the whole life of an instance, or its seconds".to_owned(),
+        );
     }
     text.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));
     text.iter().flat_map(|t| style.wrapped("  ", 4, t)).map(|l| style.faint(&l)).collect()

@@ -11,8 +11,8 @@ use crate::claims::Evidence;
 use crate::record::{CellRecord, Mark};
 use crate::store::of_version;
 use crate::{
-    ClaimKind, InstanceLife, LifeState, LivesCompared, LivesSummary, Store, StoredRun, Study, compare,
-    median_life, summarise,
+    CellNumbers, ClaimKind, InstanceLife, LifeState, LivesCompared, LivesSummary, Store, StoredRun, Study,
+    compare, median_life, summarise,
 };
 
 const COPY: &str = "ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd";
@@ -223,6 +223,32 @@ fn whole_lives_are_compared_block_by_block() {
     measured.load = super::fixture::measured(MIB).load;
     let compared = LivesCompared::of(&of_stack(&loaded, COPY), &of_stack(&loaded, OTHER)).unwrap();
     assert!(!compared.are_all);
+}
+
+#[test]
+fn a_study_reads_the_lives_of_its_runs_from_the_tables() {
+    let lab = Lab::new(two_stacks());
+    let runs = stored(two_stacks());
+    let from_tables = lab.store.cells(super::judged::HASH).unwrap();
+    let study = &lab.study.study;
+    let cell = |stack: &str| from_tables.iter().find(|cell| cell.stack == *stack).unwrap();
+    for stack in [COPY, OTHER] {
+        let whole = CellNumbers::of(&of_stack(&runs, stack)).unwrap();
+        let both = [cell(stack), &whole].map(|numbers| numbers.lives(study).unwrap());
+        assert_eq!(both[0].states.len(), 6);
+        for (found, known) in both[0].states.iter().zip(&both[1].states) {
+            assert_eq!((found.state, found.seconds.samples), (known.state, 3));
+            assert!((found.seconds.value - known.seconds.value).abs() < 1e-9, "{found:?} {known:?}");
+        }
+        // The block in the middle has the median life.
+        assert_eq!(cell(stack).shown_run(), whole.shown_run());
+        assert_eq!(lab.store.run(cell(stack).shown_run().unwrap()).unwrap().record.block, 1);
+    }
+    let compared = cell(OTHER).lives_against(cell(COPY), study).unwrap();
+    let known = LivesCompared::of(&of_stack(&runs, COPY), &of_stack(&runs, OTHER)).unwrap();
+    let (found, known) = (compared.ratio.unwrap(), known.ratio.unwrap());
+    assert!((found.value - known.value).abs() < 1e-9 && found.pairs == 3, "{found:?} {known:?}");
+    assert!(compared.are_all && compared.paired);
 }
 
 #[test]
