@@ -95,7 +95,7 @@ fn a_life_without_a_load_is_shown_without_throughput() {
     let runs = stored(blocks(COPY, 3_700, false));
     let view = RunView::of(&borrowed(&runs)).unwrap();
     insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
-    ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd  life:cycle
+    ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd  life:cycle  (one instance, in which nothing runs)
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
       11.865 ± 0.124 s  whole life of an instance  3 fresh stacks
@@ -206,7 +206,7 @@ fn compared(with_load: bool) -> CompareView {
 #[test]
 fn stacks_are_compared_by_each_state_and_the_whole_life() {
     insta::assert_snapshot!(compare_text(&compared(false), Style::plain()), @r"
-    life:cycle
+    life:cycle  (one instance, in which nothing runs)
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
       baseline   ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd

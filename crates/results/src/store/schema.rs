@@ -369,7 +369,7 @@ CREATE TABLE states (
     to_repository_bytes INTEGER NOT NULL,
     node_read_bytes INTEGER, node_written_bytes INTEGER, node_busy_s REAL, -- of its disk; NULL: not counted
     repository_read_bytes INTEGER, repository_written_bytes INTEGER, repository_busy_s REAL,
-    instructions INTEGER,           -- of the node's processor, its guests included; NULL: not in virtual time
+    instructions INTEGER,           -- of the node's processor, its guests included; NULL: not in virtual time, or running
     PRIMARY KEY (run, instance, state)
 ) STRICT, WITHOUT ROWID;
 ";
