@@ -116,12 +116,22 @@ impl StateRecord {
 
     /// What the disk of the repository did, if it was counted.
     pub fn repository_disk(&self) -> Option<&DiskUse> {
-        self.disks.iter().find(|disk| disk.is_of_repository())
+        self.disks.iter().find(|disk| is_repository(&disk.machine))
     }
 
     /// What the disk of the instance's node did, if it was counted.
     pub fn node_disk(&self) -> Option<&DiskUse> {
-        self.disks.iter().find(|disk| !disk.is_of_repository())
+        self.disks.iter().find(|disk| !is_repository(&disk.machine))
+    }
+
+    /// Busy share (0 to 1) of the processors of the repository, if it was counted.
+    pub fn repository_processors(&self) -> Option<f64> {
+        self.processors.iter().find(|(machine, _)| is_repository(machine)).map(|(_, busy)| *busy)
+    }
+
+    /// Busy share (0 to 1) of the processors of the instance's node, its guests included, if it was counted.
+    pub fn node_processors(&self) -> Option<f64> {
+        self.processors.iter().find(|(machine, _)| !is_repository(machine)).map(|(_, busy)| *busy)
     }
 
     /// All instructions, whoever's they are, where they were counted.
@@ -132,10 +142,8 @@ impl StateRecord {
     }
 }
 
-impl DiskUse {
-    fn is_of_repository(&self) -> bool {
-        self.machine == MachineName::Of(MachineLabel::Repository)
-    }
+fn is_repository(machine: &MachineName) -> bool {
+    *machine == MachineName::Of(MachineLabel::Repository)
 }
 
 /// Something of which a state needs a share of its time.
@@ -181,12 +189,14 @@ impl fmt::Display for Resource {
 impl fmt::Display for BusiestResource {
     /// `the link sets the pace, busy 97 %`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = percent(self.share);
+        let (resource, share) = (&self.resource, percent(self.share));
+        let (sets, is) = match resource {
+            Resource::Processors(_) => ("set", "are"),
+            Resource::Link | Resource::Disk(_) => ("sets", "is"),
+        };
         match self.is_limit() {
-            true => write!(f, "{} sets the pace, busy {share} of the time", self.resource),
-            false => {
-                write!(f, "nothing sets the pace alone: {} is busiest, {share} of the time", self.resource)
-            }
+            true => write!(f, "{resource} {sets} the pace, busy {share} of the time"),
+            false => write!(f, "nothing sets the pace alone: {resource} {is} busiest, {share} of the time"),
         }
     }
 }
@@ -280,6 +290,10 @@ mod tests {
         transfer.processors = vec![("host".into(), 0.2)];
         let busiest = transfer.busiest().unwrap();
         assert_eq!(busiest.to_string(), "the disk of the repository sets the pace, busy 97 % of the time");
+        transfer.processors[0].1 = 0.99;
+        let busiest = transfer.busiest().unwrap();
+        assert_eq!(busiest.to_string(), "the processors of the host set the pace, busy 99 % of the time");
+        transfer.processors[0].1 = 0.2;
         transfer.disks.clear();
         let busiest = transfer.busiest().unwrap();
         assert_eq!(busiest.to_string(), "nothing sets the pace alone: the link is busiest, 50 % of the time");

@@ -50,6 +50,8 @@ struct StatePage {
     node: DiskPage,
     repository: DiskPage,
     instructions: String,
+    /// What was busy for the largest share of it, said when the row is pointed at.
+    pace: String,
 }
 
 #[derive(Serialize)]
@@ -77,7 +79,11 @@ impl LifePage {
             rows: life.states.iter().map(|state| StatePage::of(state, life.end_s())).collect(),
             whole: typeset(&format!("{:.3} s", life.whole_s)),
             note: super::sentence(
-                &[life.boot_words(), life.own_words()].into_iter().flatten().collect::<Vec<_>>().join("; "),
+                &[life.transfer_words(), life.boot_words(), life.own_words()]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; "),
             ),
         }
     }
@@ -97,6 +103,7 @@ impl StatePage {
             to_repository: typeset(&units::bytes(row.to_repository_bytes)),
             node: DiskPage::of(row.node_disk),
             repository: DiskPage::of(row.repository_disk),
+            pace: row.pace.as_deref().map(super::sentence).unwrap_or_default(),
             instructions: or_dash(row.instructions.map(units::count)),
         }
     }

@@ -32,6 +32,12 @@ fn state(state: LifeState, begin_ms: u64, took_ms: u64, own_ms: u64) -> StateRec
         own_ns: own_ms * 1_000_000,
         from_repository_bytes: if is_transfer { 134 * MIB } else { 66 },
         to_repository_bytes: if is_transfer { MIB / 2 } else { 0 },
+        link_busy: if is_transfer { 0.3 } else { 0.0 },
+        processors: if is_transfer {
+            vec![("host".into(), 0.97), ("repository".into(), 0.6)]
+        } else {
+            Vec::new()
+        },
         disks: match state {
             LifeState::Pending => Vec::new(),
             LifeState::Transfer => {
@@ -108,6 +114,7 @@ fn a_life_without_a_load_is_shown_without_throughput() {
       shutdown                0.700   5.9 %  |                  # |    0.0        12.6     1.0               0.0     0.0
       cleanup                 0.015   0.1 %  |                   #|    0.0        12.6     1.0               0.0     0.0
       whole                  11.865
+      transfer: the processors of the host set the pace, busy 97 % of the time
       boot: first process after 640.0 ms, agent's hello after 2.15 s
       link and disks in MB, without 50.0 ms of the laboratory's own
       of run 2, the one with median life
@@ -135,6 +142,7 @@ fn a_narrow_terminal_has_the_numbers_without_bars() {
     shutdown      0.700   5.9 %    0.0   12.6 / 1.0    0.0 / 0.0
     cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
     whole        11.815
+    transfer: the processors of the host set the pace, busy 97 % of the time
     boot: first process after 640.0 ms, agent's hello after 2.15 s
     link and disks in MB, without 50.0 ms of the laboratory's own
 
@@ -146,6 +154,7 @@ fn a_narrow_terminal_has_the_numbers_without_bars() {
     shutdown      0.700   4.6 %    0.0   12.6 / 1.0    0.0 / 0.0
     cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
     whole        15.215
+    transfer: the processors of the host set the pace, busy 97 % of the time
     boot: first process after 640.0 ms, agent's hello after 2.15 s
     link and disks in MB, without 50.0 ms of the laboratory's own
     ");
@@ -171,7 +180,7 @@ fn the_page_of_a_run_has_a_timeline_and_a_table_of_each_instance() {
         "transfer: 7.100 s, from 0.000 s to 7.120 s",
         "<caption>life of instance 1</caption>",
         "whole life, mean of 2 instances",
-        "boot: first process after 640.0\u{a0}ms",
+        "transfer: the processors of the host set the pace, busy 97\u{a0}% of the time; boot: first process after 640.0\u{a0}ms",
         "134.0\u{a0}MiB",
         ">transfer</text>",
     ] {

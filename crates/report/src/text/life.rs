@@ -30,7 +30,11 @@ fn life_table(life: &LifeView, instances: usize, style: Style) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(fitting.lines());
     let said = [Some("link and disks in MB".to_owned()), life.own_words()];
-    let below = life.boot_words().into_iter().chain([units::listed(said.into_iter().flatten())]);
+    let below = life
+        .transfer_words()
+        .into_iter()
+        .chain(life.boot_words())
+        .chain([units::listed(said.into_iter().flatten())]);
     lines.extend(below.flat_map(|words| style.wrapped("  ", 4, &words)).map(|line| style.faint(&line)));
     lines
 }

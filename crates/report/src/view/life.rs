@@ -43,6 +43,8 @@ pub struct StateRow {
     pub node_disk: Option<DiskRow>,
     /// What that of the repository did.
     pub repository_disk: Option<DiskRow>,
+    /// What was busy for the largest share of it, in words; `None` where it took no time.
+    pub pace: Option<String>,
     /// What the node's processor executed, in virtual time.
     pub instructions: Option<u64>,
 }
@@ -101,6 +103,12 @@ impl LifeView {
         })
     }
 
+    /// What sets the pace of the transfer: `transfer: the link sets the pace, busy 97 % of the time`; `None` where nothing was copied.
+    pub fn transfer_words(&self) -> Option<String> {
+        let transfer = self.states.iter().find(|row| row.state == LifeState::Transfer)?;
+        transfer.pace.as_ref().map(|pace| format!("transfer: {pace}"))
+    }
+
     /// `without 50.0 ms of the laboratory's own`; `None` where it had none.
     pub fn own_words(&self) -> Option<String> {
         let own = crate::units::duration_ns(self.own_s * 1e9);
@@ -126,6 +134,7 @@ impl StateRow {
             to_repository_bytes: state.to_repository_bytes,
             node_disk: state.node_disk().map(DiskRow::of),
             repository_disk: state.repository_disk().map(DiskRow::of),
+            pace: state.busiest().map(|busiest| busiest.to_string()),
             instructions: state.all_instructions(),
         }
     }

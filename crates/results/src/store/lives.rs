@@ -52,8 +52,9 @@ fn insert_states(
     // A record of somebody else's may have a state twice.
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO states (run, instance, state, begin_s, seconds, own_s, from_repository_bytes, \
-         to_repository_bytes, node_read_bytes, node_written_bytes, node_busy_s, repository_read_bytes, \
-         repository_written_bytes, repository_busy_s, instructions) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         to_repository_bytes, link_busy, node_read_bytes, node_written_bytes, node_busy_s, repository_read_bytes, \
+         repository_written_bytes, repository_busy_s, node_cpu_busy, repository_cpu_busy, instructions) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     let read = |disk: Option<&DiskUse>| disk.map(|disk| integer(disk.read_bytes));
     let written = |disk: Option<&DiskUse>| disk.map(|disk| integer(disk.written_bytes));
@@ -69,12 +70,15 @@ fn insert_states(
             seconds(state.own_ns),
             integer(state.from_repository_bytes),
             integer(state.to_repository_bytes),
+            state.link_busy,
             read(node),
             written(node),
             busy(node),
             read(repository),
             written(repository),
             busy(repository),
+            state.node_processors(),
+            state.repository_processors(),
             state.all_instructions().map(integer),
         ])?;
     }

@@ -367,8 +367,10 @@ CREATE TABLE states (
     own_s REAL NOT NULL,            -- the laboratory's own time
     from_repository_bytes INTEGER NOT NULL, -- of the frames that the repository sent
     to_repository_bytes INTEGER NOT NULL,
+    link_busy REAL NOT NULL,        -- 0 to 1: in which the repository's frames were on the wire
     node_read_bytes INTEGER, node_written_bytes INTEGER, node_busy_s REAL, -- of its disk; NULL: not counted
     repository_read_bytes INTEGER, repository_written_bytes INTEGER, repository_busy_s REAL,
+    node_cpu_busy REAL, repository_cpu_busy REAL, -- 0 to 1; NULL: not counted
     instructions INTEGER,           -- of the node's processor, its guests included; NULL: not in virtual time, or running
     PRIMARY KEY (run, instance, state)
 ) STRICT, WITHOUT ROWID;

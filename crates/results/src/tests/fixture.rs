@@ -176,6 +176,12 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
             own_ns,
             from_repository_bytes: if is_transfer { 130 * MIB } else { 0 },
             to_repository_bytes: if is_transfer { MIB } else { 0 },
+            link_busy: if is_transfer { 0.9 } else { 0.0 },
+            processors: if is_transfer {
+                vec![("repository".into(), 0.25), ("host".into(), 0.5)]
+            } else {
+                Vec::new()
+            },
             disks: if is_transfer {
                 vec![disk("host", 0, 128 * MIB), disk("repository", 127 * MIB, 4096)]
             } else {

@@ -91,7 +91,7 @@ fn rows(connection: &Connection, sql: &str) -> Vec<String> {
 
 const STATES: &str = "SELECT concat_ws(' ', run, instance, state, round(begin_s, 3), round(seconds, 3), own_s, from_repository_bytes >> 20, \
      to_repository_bytes >> 20, node_read_bytes, node_written_bytes >> 20, node_busy_s, repository_read_bytes >> 20, \
-     repository_written_bytes, repository_busy_s, instructions) FROM states ORDER BY run, instance, begin_s, seconds";
+     repository_written_bytes, repository_busy_s, link_busy, node_cpu_busy, repository_cpu_busy, instructions) FROM states ORDER BY run, instance, begin_s, seconds";
 const LIVES: &str =
     "SELECT concat_ws(' ', run, instance, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
 
@@ -106,12 +106,12 @@ fn lives_and_states_are_in_tables() {
     assert_eq!(
         rows(&reader, STATES)[..6],
         [
-            "1 0 pending 0.0 0.0 0.0 0 0",
-            "1 0 transfer 0.0 1.0 0.01 130 1 0 128 0.5 127 4096 0.5 3340",
-            "1 0 boot 1.01 1.5 0.0 0 0",
-            "1 0 running 2.51 10.0 0.0 0 0",
-            "1 0 shutdown 12.51 0.5 0.0 0 0",
-            "1 0 cleanup 13.01 0.02 0.0 0 0",
+            "1 0 pending 0.0 0.0 0.0 0 0 0.0",
+            "1 0 transfer 0.0 1.0 0.01 130 1 0 128 0.5 127 4096 0.5 0.9 0.5 0.25 3340",
+            "1 0 boot 1.01 1.5 0.0 0 0 0.0",
+            "1 0 running 2.51 10.0 0.0 0 0 0.0",
+            "1 0 shutdown 12.51 0.5 0.0 0 0 0.0",
+            "1 0 cleanup 13.01 0.02 0.0 0 0 0.0",
         ]
     );
 }
