@@ -1,8 +1,8 @@
 //! A correlation in words, tables and bars of plain text.
 
 use nestor_statistics::LatencyHistogram;
-use nestor_text::Table;
 use nestor_text::units::{bytes, fine_duration_ns, listed};
+use nestor_text::{Table, TimeBars};
 use nestor_trace::Operation;
 
 use crate::choice::{Choice, Rank};
@@ -179,12 +179,13 @@ impl Correlation {
         let total = whole.completed_ns.saturating_sub(whole.queued_ns);
         let mut text = format!("  {choice}: {}\n", fine_duration_ns(total));
         let mut rows = Vec::new();
-        self.add_rows(root, whole.queued_ns, total.max(1), &mut rows);
+        let bars = TimeBars { columns: BAR, from_ns: whole.queued_ns, total_ns: total };
+        self.add_rows(root, &bars, &mut rows);
         text += &columns(&[], rows);
         text
     }
 
-    fn add_rows(&self, node: &Node, from_ns: u64, total_ns: u64, rows: &mut Vec<Vec<String>>) {
+    fn add_rows(&self, node: &Node, bars: &TimeBars, rows: &mut Vec<Vec<String>>) {
         let request = &node.request;
         let what = match request.operation {
             Operation::Flush => "flush".to_owned(),
@@ -202,34 +203,18 @@ impl Correlation {
         rows.push(vec![
             format!("  {indent}{}", self.name(node.level)),
             what,
-            format!("+{}", fine_duration_ns(request.queued_ns.saturating_sub(from_ns))),
+            format!("+{}", fine_duration_ns(request.queued_ns.saturating_sub(bars.from_ns))),
             fine_duration_ns(request.completed_ns.saturating_sub(request.queued_ns)),
-            bar(request.queued_ns, request.issued_ns, request.completed_ns, from_ns, total_ns),
+            bars.bar(request.queued_ns, request.issued_ns, request.completed_ns),
             listed([why, shared].into_iter().filter(|part| !part.is_empty())),
         ]);
         for child in node.children.iter().take(MOST_PRINTED) {
-            self.add_rows(child, from_ns, total_ns, rows);
+            self.add_rows(child, bars, rows);
         }
         if node.children.len() > MOST_PRINTED {
             rows.push(vec![format!("  {indent}  and {} more", node.children.len() - MOST_PRINTED)]);
         }
     }
-}
-
-fn bar(queued_ns: u64, issued_ns: u64, completed_ns: u64, from_ns: u64, total_ns: u64) -> String {
-    let column = |time_ns: u64| {
-        let part = u128::from(time_ns.saturating_sub(from_ns)) * BAR as u128 / u128::from(total_ns);
-        (part as usize).min(BAR)
-    };
-    let start = column(queued_ns).min(BAR - 1);
-    let end = column(completed_ns).max(start + 1);
-    let issued = column(issued_ns).clamp(start, end - 1);
-    let paint = |at: usize| match at {
-        at if at < start || at >= end => ' ',
-        at if at < issued => '.',
-        _ => '#',
-    };
-    format!("|{}|", (0..BAR).map(paint).collect::<String>())
 }
 
 /// A table under a heading, with numbers to the right.

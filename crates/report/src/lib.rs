@@ -18,7 +18,7 @@ pub use text::{
     trace_text,
 };
 pub use view::{
-    CompareView, LayerRow, LinkView, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView,
+    CompareView, LayerRow, LifeView, LinkView, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView,
 };
 
 #[cfg(test)]

@@ -31,6 +31,12 @@ fn without_unit(value: f64, unit: RateUnit) -> String {
     }
 }
 
+/// A mean of seconds without the unit, with half its interval: `6.000 ± 0.248`.
+pub fn seconds_of(mean: &Mean) -> String {
+    let half = mean.interval.map(|interval| format!(" ± {:.3}", interval.half_width()));
+    format!("{:.3}{}", mean.value, half.unwrap_or_default())
+}
+
 /// `5 fresh stacks`, `1 fresh stack: no interval`.
 pub fn fresh_stacks(samples: usize) -> String {
     match samples {

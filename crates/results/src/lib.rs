@@ -36,8 +36,9 @@ pub use claims::{
     FigureX, SeriesLine, Tally, Verdict,
 };
 pub use compare::{
-    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, Sample, SamplesCompared, Violation, compare,
-    compare_samples, ratio_by_block, summarise,
+    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LifeSample, LivesCompared, LivesSummary,
+    Sample, SamplesCompared, StateSeconds, Violation, compare, compare_samples, median_life, ratio_by_block,
+    summarise,
 };
 pub use complaint::Complaint;
 pub use dependencies::LaboratoryDigest;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use nestor_processor::InstructionCounts;
-use nestor_stack::MachineName;
+use nestor_stack::{MachineLabel, MachineName};
 use nestor_text::units::percent;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,11 @@ impl LifeState {
             Self::Shutdown => "shutdown",
             Self::Cleanup => "cleanup",
         }
+    }
+
+    /// The state that is [written](Self::name) so; `None` if this version has none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
@@ -108,6 +113,37 @@ impl StateRecord {
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).saturating_sub(self.own_ns)
     }
+
+    /// What the disk of the repository did, if it was counted.
+    pub fn repository_disk(&self) -> Option<&DiskUse> {
+        self.disks.iter().find(|disk| is_repository(&disk.machine))
+    }
+
+    /// What the disk of the instance's node did, if it was counted.
+    pub fn node_disk(&self) -> Option<&DiskUse> {
+        self.disks.iter().find(|disk| !is_repository(&disk.machine))
+    }
+
+    /// Busy share (0 to 1) of the processors of the repository, if it was counted.
+    pub fn repository_processors(&self) -> Option<f64> {
+        self.processors.iter().find(|(machine, _)| is_repository(machine)).map(|(_, busy)| *busy)
+    }
+
+    /// Busy share (0 to 1) of the processors of the instance's node, its guests included, if it was counted.
+    pub fn node_processors(&self) -> Option<f64> {
+        self.processors.iter().find(|(machine, _)| !is_repository(machine)).map(|(_, busy)| *busy)
+    }
+
+    /// All instructions, whoever's they are, where they were counted.
+    pub fn all_instructions(&self) -> Option<u64> {
+        let counts = self.instructions?;
+        let parts = [counts.host_user, counts.host_kernel, counts.guest_user, counts.guest_kernel];
+        Some(parts.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+fn is_repository(machine: &MachineName) -> bool {
+    *machine == MachineName::Of(MachineLabel::Repository)
 }
 
 /// Something of which a state needs a share of its time.
@@ -153,12 +189,14 @@ impl fmt::Display for Resource {
 impl fmt::Display for BusiestResource {
     /// `the link sets the pace, busy 97 %`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = percent(self.share);
+        let (resource, share) = (&self.resource, percent(self.share));
+        let (sets, is) = match resource {
+            Resource::Processors(_) => ("set", "are"),
+            Resource::Link | Resource::Disk(_) => ("sets", "is"),
+        };
         match self.is_limit() {
-            true => write!(f, "{} sets the pace, busy {share} of the time", self.resource),
-            false => {
-                write!(f, "nothing sets the pace alone: {} is busiest, {share} of the time", self.resource)
-            }
+            true => write!(f, "{resource} {sets} the pace, busy {share} of the time"),
+            false => write!(f, "nothing sets the pace alone: {resource} {is} busiest, {share} of the time"),
         }
     }
 }
@@ -189,14 +227,25 @@ impl InstanceLife {
     /// From the request for the instance to the end of its last state, without what the laboratory needed for itself.
     pub fn whole_ns(&self) -> u64 {
         let (first, last) = (self.states.first(), self.states.last());
-        let around = last.map_or(0, |last| last.end_ns) - first.map_or(0, |first| first.begin_ns);
-        around.saturating_sub(self.states.iter().map(|state| state.own_ns).sum())
+        let around =
+            last.map_or(0, |last| last.end_ns).saturating_sub(first.map_or(0, |first| first.begin_ns));
+        around.saturating_sub(sum(self.states.iter().map(|state| state.own_ns)))
     }
 
     /// Nanoseconds by which the states together differ from the whole: there is time that no state has, or that two have.
     pub fn unaccounted_ns(&self) -> u64 {
-        self.states.iter().map(StateRecord::duration_ns).sum::<u64>().abs_diff(self.whole_ns())
+        self.in_states_ns().abs_diff(self.whole_ns())
     }
+
+    /// What its states took together.
+    pub fn in_states_ns(&self) -> u64 {
+        sum(self.states.iter().map(StateRecord::duration_ns))
+    }
+}
+
+/// Of numbers of a record that may be somebody else's.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -241,6 +290,10 @@ mod tests {
         transfer.processors = vec![("host".into(), 0.2)];
         let busiest = transfer.busiest().unwrap();
         assert_eq!(busiest.to_string(), "the disk of the repository sets the pace, busy 97 % of the time");
+        transfer.processors[0].1 = 0.99;
+        let busiest = transfer.busiest().unwrap();
+        assert_eq!(busiest.to_string(), "the processors of the host set the pace, busy 99 % of the time");
+        transfer.processors[0].1 = 0.2;
         transfer.disks.clear();
         let busiest = transfer.busiest().unwrap();
         assert_eq!(busiest.to_string(), "nothing sets the pace alone: the link is busiest, 50 % of the time");

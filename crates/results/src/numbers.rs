@@ -7,7 +7,8 @@ use nestor_statistics::LatencySummary;
 
 use crate::Environment;
 use crate::compare::{
-    CellSummary, CountedMark, Facts, Failure, Sample, different_facts, environment_facts, summarise,
+    CellSummary, CountedMark, Facts, Failure, LifeSample, LivesCompared, LivesOf, LivesSummary, Sample,
+    different_facts, environment_facts, summarise,
 };
 use crate::record::Mark;
 use crate::stopping::{CellSample, throughput};
@@ -36,6 +37,8 @@ pub struct RunNumbers {
     pub load_s: Option<f64>,
     /// Bytes per second and operations per second; `None` if it failed.
     pub rates: Option<(f64, f64)>,
+    /// What instances of a cloud took; `None` without any.
+    pub lives: Option<LifeSample>,
     /// The whole error message, if it failed.
     pub failure: Option<String>,
     /// The conservation identities that it violates, in one sentence; then it counts for nothing.
@@ -101,6 +104,29 @@ impl CellNumbers {
         Comparison::between(baseline.summary(), self.summary(), true, differences, study.confidence())
     }
 
+    /// What instances of a cloud took in its runs, with intervals of the study's confidence; `None` without any.
+    pub fn lives(&self, study: &Study) -> Option<LivesSummary> {
+        LivesSummary::of_samples(&self.lives_that_count(), study.confidence())
+    }
+
+    /// The same beside those of its baseline in the same study; `None` unless both have some.
+    pub fn lives_against(&self, baseline: &Self, study: &Study) -> Option<LivesCompared> {
+        let (before, after) = (baseline.lives_that_count(), self.lives_that_count());
+        LivesCompared::of_samples(&before, &after, study.confidence())
+    }
+
+    fn lives_that_count(&self) -> LivesOf<'_> {
+        let honest = self.runs.iter().filter(|run| run.violated.is_none());
+        let mut runs: Vec<&RunNumbers> = honest.filter(|run| run.lives.is_some()).collect();
+        runs.sort_by_key(|run| (run.block, run.repeat, run.number));
+        let samples = runs.iter().filter_map(|run| Some((run.block, run.lives.clone()?)));
+        LivesOf {
+            stack: &self.stack,
+            samples: samples.collect(),
+            are_all: self.runs.iter().all(RunNumbers::is_without_operations),
+        }
+    }
+
     /// What decisions on further blocks need of the runs that count.
     pub fn decision_samples(&self) -> impl Iterator<Item = CellSample> {
         self.runs.iter().filter(|run| run.violated.is_none()).filter_map(|run| {
@@ -117,9 +143,13 @@ impl CellNumbers {
         })
     }
 
-    /// The run of median throughput, of an even number the slower of the two in the middle; the last run if none has
-    /// numbers.
+    /// The run of median throughput, of an even number the slower of the two in the middle, or without a load that of the median life;
+    /// the last run if none has numbers.
     pub fn shown_run(&self) -> Option<i64> {
+        if self.runs.iter().all(RunNumbers::is_without_operations) {
+            let lived = self.counted().filter_map(|run| Some((run.lives.as_ref()?.whole_s, run.number)));
+            return of_median_rate(lived).or_else(|| self.runs.last().map(|r| r.number));
+        }
         let measured = self.counted().filter_map(|r| Some((r.rates?.0, r.number)));
         of_median_rate(measured).or_else(|| self.runs.last().map(|r| r.number))
     }
@@ -174,11 +204,17 @@ impl RunNumbers {
             measured_s: record.measured().map(|m| m.load.elapsed_ns as f64 / 1e9),
             load_s: record.load_s,
             rates: sample.as_ref().map(|s| (s.bytes_per_second, s.operations_per_second)),
+            lives: record.measured().and_then(LifeSample::of),
             failure: record.failure().map(|failure| failure.message.clone()),
             violated: sample.and_then(|s| s.violated),
             working_set_bytes: record.measured().map(|m| m.load.working_set_bytes),
             conditions: Arc::new(conditions(&record.environment)),
         }
+    }
+
+    /// Whether it failed or has numbers without an operation.
+    fn is_without_operations(&self) -> bool {
+        self.rates.is_none_or(|(bytes, operations)| bytes <= 0.0 && operations <= 0.0)
     }
 
     fn sample(&self) -> Option<Sample> {

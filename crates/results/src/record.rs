@@ -191,6 +191,11 @@ pub struct LayerRecord {
 }
 
 impl Measured {
+    /// Whether all that was done are life cycles: no load ran within them, so that there is no throughput.
+    pub fn has_only_lives(&self) -> bool {
+        !self.lives.is_empty() && self.load.operations.is_empty()
+    }
+
     /// The record of a layer of the stack, or, of what is above all of them, of the application.
     pub fn layer(&self, layer: Option<LayerIndex>) -> Option<&LayerRecord> {
         // The application is in front.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};
 use super::heat::direction;
+use super::life::{LivesPage, whole_life};
 use super::measured::{CommonPlace, machine_words};
 use super::record::readable_json;
 use super::trace::TracePage;
@@ -37,6 +38,7 @@ pub(super) struct CellPage {
     #[serde(flatten)]
     trust: TrustPage,
     latencies: Vec<LatencyPage>,
+    lives: Option<LivesPage>,
     #[serde(flatten)]
     way: WayPage,
     why: Option<FindingsPage>,
@@ -51,6 +53,8 @@ pub(super) struct CellPage {
 #[derive(Serialize)]
 struct ThroughputPage {
     rate: Option<String>,
+    /// The whole life and of what it is, where no load gives a throughput.
+    whole_life: Option<(String, String)>,
     interval: String,
     iops: String,
     stacks: String,
@@ -171,9 +175,10 @@ impl CellPage {
             is_baseline: cell.is_some_and(|c| c.is_baseline),
             is_apart: cell.is_some_and(|c| c.is_apart),
             throughput: ThroughputPage::of(run, cell.is_some(), highest),
-            change: ChangePage::of(cell.and_then(|c| c.comparison.as_ref())),
+            change: ChangePage::of_cell(cell),
             trust: TrustPage::of(run),
             latencies: latencies(run),
+            lives: LivesPage::of(run),
             way: WayPage::of(run),
             why: run.explanation.as_ref().map(FindingsPage::of),
             by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
@@ -194,6 +199,7 @@ impl ThroughputPage {
         // One dot says something beside those of other cells only.
         let compared = mean.filter(|_| is_beside_others || values.len() > 1);
         Self {
+            whole_life: whole_life(run),
             rate: mean.map(|m| typeset(&unit.words(m.value))),
             interval: spread.as_deref().map(typeset).unwrap_or_default(),
             iops: operations.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
@@ -207,6 +213,20 @@ impl ThroughputPage {
 }
 
 impl ChangePage {
+    /// Where no load ran, of whole lives.
+    fn of_cell(cell: Option<&CellReport>) -> Self {
+        let page = Self::of(cell.and_then(|c| c.comparison.as_ref()));
+        let lives = cell.and_then(|c| c.lives.as_ref()).filter(|lives| lives.are_all);
+        let Some((lives, ratio)) = lives.and_then(|lives| Some((lives, lives.ratio?))) else { return page };
+        let interval = units::change_interval(&ratio);
+        Self {
+            change: Some(typeset(&format!("life {}", units::change(&ratio)))),
+            change_interval: interval.as_deref().map(typeset).unwrap_or_default(),
+            how_sure: typeset(&crate::text::certainty(&ratio, lives.paired, true, None)),
+            ..page
+        }
+    }
+
     fn of(comparison: Option<&Comparison>) -> Self {
         let ratio = comparison.and_then(|c| c.ratio);
         let interval = ratio.and_then(|r| units::change_interval(&r));

@@ -97,6 +97,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
             mean_interval().unwrap_or_else(|| units::plural(mean.samples, "run")),
         ),
         (CellKind::Failed, ..) => ("failed", cell.without_number().to_owned(), String::new()),
+        (CellKind::WithoutOperations, ..) => ("baseline", cell.life_words(), String::new()),
         (CellKind::Absent, ..) => ("absent", String::new(), String::new()),
         _ => ("not-run", "not run".to_owned(), String::new()),
     };

@@ -5,6 +5,7 @@ mod charts;
 mod figure;
 mod findings;
 mod heat;
+mod life;
 mod measured;
 mod page;
 mod picture;
@@ -57,7 +58,7 @@ const STYLE: &str = concat!(include_str!("templates/style.css"), include_str!("t
 /// What drawn figures need of it.
 const PLOT_STYLE: &str = include_str!("templates/plot.css");
 const SCRIPT: &str = include_str!("templates/script.js");
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 11] = [
     ("page.html", include_str!("templates/page.html")),
     ("study.html", include_str!("templates/study.html")),
     ("table.html", include_str!("templates/table.html")),
@@ -66,6 +67,7 @@ const TEMPLATES: [(&str, &str); 10] = [
     ("measured.html", include_str!("templates/measured.html")),
     ("run.html", include_str!("templates/run.html")),
     ("findings.html", include_str!("templates/findings.html")),
+    ("life.html", include_str!("templates/life.html")),
     ("trace.html", include_str!("templates/trace.html")),
     ("cell.html", include_str!("templates/cell.html")),
 ];

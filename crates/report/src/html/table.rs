@@ -51,6 +51,8 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
     let summary = cell.run.as_ref().map(|r| &r.summary);
     let (mean, unit) =
         (summary.and_then(|s| s.throughput()), summary.map_or(RateUnit::BytesPerSecond, |s| s.rate_unit()));
+    let lived = cell.run.as_ref().filter(|r| r.summary.is_without_operations());
+    let whole_life_s = lived.and_then(|r| Some(r.lives_summary.as_ref()?.whole_s.value));
     let ratio = cell.comparison.as_ref().and_then(|c| c.ratio);
     // Latencies of different classes are different things; the one of most operations stands for the cell.
     let latency = summary.and_then(|s| s.latency.iter().max_by_key(|(_, l)| l.count));
@@ -73,10 +75,13 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
         workload: cell.workload.to_string(),
         anchor: cell.run.is_some().then(|| format!("cell-{index}")),
         // The head of the column says MB/s; what moves no data says its unit itself.
-        rate: Sorted::of(mean.map(|m| m.value / unit.scale()), |value| match unit {
-            RateUnit::BytesPerSecond => units::digits(value),
-            RateUnit::OperationsPerSecond => units::iops(value),
-        }),
+        rate: match whole_life_s {
+            Some(seconds) => Sorted::of(Some(seconds), |seconds| format!("life {seconds:.3} s")),
+            None => Sorted::of(mean.map(|m| m.value / unit.scale()), |value| match unit {
+                RateUnit::BytesPerSecond => units::digits(value),
+                RateUnit::OperationsPerSecond => units::iops(value),
+            }),
+        },
         rate_interval: mean
             .and_then(|m| m.interval)
             .map(|i| typeset(&units::rate_interval(i, unit)))

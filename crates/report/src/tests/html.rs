@@ -22,6 +22,7 @@ fn write_the_made_up_reports() {
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
     std::fs::write(folder.join("run.html"), render_run(&view)).unwrap();
+    std::fs::write(folder.join("lives.html"), render_run(&super::life::view_of_two())).unwrap();
     std::fs::write(folder.join("waterfalls.svg"), render_waterfalls_svg(&view).unwrap()).unwrap();
 }
 

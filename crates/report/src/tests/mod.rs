@@ -7,6 +7,7 @@ mod fixture;
 mod html;
 mod instructions;
 mod interaction;
+mod life;
 mod network;
 mod study;
 mod text;

@@ -4,9 +4,10 @@ use nestor_explain::{Explanation, MechanismName};
 use nestor_results::{
     CellSummary, Comparison, Doubt, Drift, Executor, PathDifference, Quantity, StructuralDifference,
 };
-use nestor_statistics::equal_within_percent;
+use nestor_statistics::{Ratio, equal_within_percent};
 use nestor_text::{Align, Table};
 
+use super::life::lives_compared;
 use super::run::physical_lines;
 use super::{Lines, header, honesty_lines, message_lines};
 use crate::style::Style;
@@ -27,7 +28,18 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     honesty.extend(view.candidate.honesty.iter().filter(|h| !view.baseline.honesty.contains(h)).cloned());
     lines.extend(honesty_lines(style, &honesty));
     lines.gap();
-    lines.extend(answer(comparison, style));
+    match &view.lives {
+        Some(lives) if lives.are_all => {
+            lines.extend(lives_compared(lives, comparison.random_order, style));
+        }
+        lives => {
+            lines.extend(answer(comparison, style));
+            if let Some(lives) = lives {
+                lines.gap();
+                lines.extend(lives_compared(lives, comparison.random_order, style));
+            }
+        }
+    }
     lines.extend(doubt_lines(&comparison.doubts, style));
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.extend(failure_lines(cell, style));
@@ -141,19 +153,24 @@ pub(super) fn how_sure(comparison: &Comparison) -> String {
     let Some(ratio) = &comparison.ratio else {
         return "nothing to compare: one side has no numbers".to_owned();
     };
-    let pairs = match (comparison.paired, ratio.pairs) {
+    certainty(ratio, comparison.paired, comparison.random_order, Some(&comparison.drift))
+}
+
+/// The same of any ratio; without `drift` nothing is said of it.
+pub(crate) fn certainty(ratio: &Ratio, paired: bool, random_order: bool, drift: Option<&Drift>) -> String {
+    let mut parts = vec![match (paired, ratio.pairs) {
         (true, 1) => "1 pair: no interval".to_owned(),
         (true, n) => format!("{n} pairs"),
         (false, n) => format!("not paired, at least {}", units::plural(n, "run")),
-    };
-    let order = if comparison.random_order { "order random" } else { "order not random" };
-    let drift = drift_words(&comparison.drift);
-    let verdict = match (ratio.differs(), equal_within_percent(ratio)) {
-        (_, Some(percent)) => format!(", equal within {percent:.0} %"),
-        (Some(false), None) => ", not told apart".to_owned(),
-        _ => String::new(),
-    };
-    format!("{pairs}, {order}, {drift}{verdict}")
+    }];
+    parts.push(if random_order { "order random" } else { "order not random" }.to_owned());
+    parts.extend(drift.map(drift_words));
+    match (ratio.differs(), equal_within_percent(ratio)) {
+        (_, Some(percent)) => parts.push(format!("equal within {percent:.0} %")),
+        (Some(false), None) => parts.push("not told apart".to_owned()),
+        _ => {}
+    }
+    parts.join(", ")
 }
 
 /// `no drift`.

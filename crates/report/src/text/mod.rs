@@ -4,6 +4,7 @@ mod claims;
 mod compare;
 mod figure;
 mod findings;
+mod life;
 mod network;
 mod run;
 mod runs;
@@ -12,7 +13,7 @@ mod trace;
 
 pub use claims::scoreboard_text;
 pub use compare::compare_text;
-pub(crate) use compare::drift_words;
+pub(crate) use compare::{certainty, drift_words};
 pub use figure::tables_text;
 pub use findings::claim_findings;
 pub use network::link_table;

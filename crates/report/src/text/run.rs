@@ -4,6 +4,7 @@ use nestor_results::{Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
 use nestor_workload::RateUnit;
 
+use super::life::{life_tables, whole_life};
 use super::network::{link_table, network_table};
 use super::{Lines, header, honesty_lines, mark_lines, message_lines, or_dash};
 use crate::style::Style;
@@ -35,26 +36,45 @@ pub fn run_text(view: &RunView, style: Style) -> String {
         lines.gap();
         lines.extend(processor_time_table(&view.processor_time, style));
     }
+    if !view.lives.is_empty() {
+        lines.extend(life_tables(&view.lives, style));
+        if let (Some(shown), true) = (view.shown_run, runs > 1) {
+            lines.push(&style.faint(&format!("  of run {shown}, the one with median {}", shown_by(view))));
+        }
+    }
     if !view.layers.is_empty() {
         lines.gap();
         lines.extend(layer_table(&view.layers, style));
         if let (Some(shown), true) = (view.shown_run, runs > 1) {
             lines.push(&style.faint(&format!(
-                "  layers of run {shown}, the one with median throughput; times are medians"
+                "  layers of run {shown}, the one with median {}; times are medians",
+                shown_by(view)
             )));
         } else {
             lines.push(&style.faint("  times are medians"));
         }
-        lines.extend(view.networks.iter().flat_map(|network| network_table(network, style)));
-        lines.extend(view.links.iter().flat_map(|link| link_table(link, style)));
-        lines.extend(view.path.iter().flat_map(|path| path_table(path, style)));
-        lines.extend(trace_remarks(view, style));
-        lines.extend(certainty(view, style));
     }
+    lines.extend(below_the_layers(view, style));
     lines.gap();
     lines.extend(environment(view, style));
     lines.push(&saved_as(view));
     lines.finish()
+}
+
+/// What the shown run is the median of.
+fn shown_by(view: &RunView) -> &'static str {
+    if view.summary.is_without_operations() { "life" } else { "throughput" }
+}
+
+/// What is said of the way to the medium beside the layers.
+fn below_the_layers(view: &RunView, style: Style) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(view.networks.iter().flat_map(|network| network_table(network, style)));
+    lines.extend(view.links.iter().flat_map(|link| link_table(link, style)));
+    lines.extend(view.path.iter().flat_map(|path| path_table(path, style)));
+    lines.extend(trace_remarks(view, style));
+    lines.extend(certainty(view, style));
+    lines
 }
 
 /// `physically plausible? yes: …`, or without the question, indented below it: `  candidate yes: …`.
@@ -73,8 +93,12 @@ pub(super) fn physical_lines(style: Style, question: bool, side: &str, physical:
 
 fn answer(view: &RunView, style: Style) -> Vec<String> {
     let (unit, rates) = (view.summary.rate_unit(), view.summary.rates());
+    if let (true, Some(lives)) = (view.summary.is_without_operations(), &view.lives_summary) {
+        return whole_life(lives, style);
+    }
     let Some(mean) = view.summary.throughput() else {
         let reason = match view.summary.violations.len() {
+            _ if view.summary.is_without_operations() => "no run of this cell did an operation",
             0 => "no run of this cell succeeded",
             _ => "every run of this cell violates an identity",
         };

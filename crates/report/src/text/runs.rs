@@ -4,7 +4,7 @@ use nestor_text::{Align, Table};
 
 use super::Lines;
 use crate::style::Style;
-use crate::view::RunsView;
+use crate::view::{RunsView, WITHOUT_OPERATIONS};
 
 /// The runs, one line each, newest first.
 pub fn runs_text(view: &RunsView, style: Style) -> String {
@@ -21,7 +21,12 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
         // RFC 3339 to the minute, which is what tells runs apart.
         let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
         let result = run.throughput();
-        let result = result.map_or_else(|| "failed".to_owned(), |(unit, rate)| unit.words(rate));
+        let result = match result {
+            None => "failed".to_owned(),
+            // A life cycle without a load.
+            Some((_, rate)) if rate <= 0.0 => WITHOUT_OPERATIONS.to_owned(),
+            Some((unit, rate)) => unit.words(rate),
+        };
         table.row::<&str>(&[
             &run.number.to_string(),
             &began,

@@ -170,6 +170,7 @@ fn cell_text(cell: &MatrixCell) -> String {
             format!("{}{}", cell.unit.words(mean.value), interval.unwrap_or_default())
         }
         (CellKind::Failed, ..) => cell.without_number().to_owned(),
+        (CellKind::WithoutOperations, ..) => cell.life_words(),
         (CellKind::Absent, ..) => String::new(),
         _ => "not run".to_owned(),
     }
@@ -192,6 +193,7 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
         for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
             let rate = match (&cell.throughput, cell.kind) {
                 (Some(mean), _) => cell.unit.words(mean.value),
+                (None, CellKind::WithoutOperations) => cell.life_words(),
                 (None, CellKind::Failed) => cell.without_number().to_owned(),
                 (None, _) => "not run".to_owned(),
             };
@@ -226,6 +228,11 @@ fn legend(report: &StudyReport, style: Style) -> Vec<String> {
     let cells = || report.matrices.iter().flat_map(|m| m.cells.iter().flatten());
     if cells().any(|c| c.ratio.is_some_and(|r| r.interval.is_none())) {
         text.push("(1): 1 fresh stack: no interval".to_owned());
+    }
+    if cells().any(|c| c.kind == CellKind::WithoutOperations) {
+        text.push(
+            "life: where no load ran, change of the whole life of an instance, or its seconds".to_owned(),
+        );
     }
     text.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));
     text.iter().flat_map(|t| style.wrapped("  ", 4, t)).map(|l| style.faint(&l)).collect()

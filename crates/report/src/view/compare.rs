@@ -2,7 +2,7 @@
 
 use nestor_explain::{Evidence, Explanation, explain};
 use nestor_results::{
-    Comparison, PathDifference, StoredRun, StructuralDifference, compare, path_differences,
+    Comparison, LivesCompared, PathDifference, StoredRun, StructuralDifference, compare, path_differences,
     structural_differences,
 };
 use serde::Serialize;
@@ -20,6 +20,9 @@ pub struct CompareView {
     /// Instructions of an operation beside those of the baseline, in virtual time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathDifference>,
+    /// What instances of a cloud went through on both; `None` unless both have lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lives: Option<LivesCompared>,
     /// The baseline alone.
     pub baseline: RunView,
     /// The candidate alone.
@@ -33,6 +36,7 @@ impl CompareView {
             comparison: compare(baseline, candidate)?,
             structure: structural_differences(baseline, candidate),
             path: path_differences(baseline, candidate),
+            lives: LivesCompared::of(baseline, candidate),
             baseline: RunView::of(baseline)?,
             candidate: RunView::of(candidate)?,
         };

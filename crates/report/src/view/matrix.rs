@@ -12,7 +12,10 @@ use crate::labels::{
     Guest, ShortName, StackParts, UsualLayers, host_names, parts_of, without_common_machine,
     without_common_options,
 };
-use crate::units::listed;
+use crate::units::{change, change_interval, listed, seconds_of};
+
+/// What stands where a cell was measured without a load.
+pub const WITHOUT_OPERATIONS: &str = "no operations";
 
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +29,8 @@ pub enum CellKind {
     Alone,
     /// It ran and has no numbers, or none that count.
     Failed,
+    /// Measured without a load: instances lived, and there is no throughput.
+    WithoutOperations,
     /// It has not run.
     NotRun,
     /// The study does not contain it.
@@ -47,6 +52,10 @@ pub struct MatrixCell {
     pub unit: RateUnit,
     /// Over the baseline.
     pub ratio: Option<Ratio>,
+    /// The whole life of its instances in seconds, where no load ran.
+    pub life_s: Option<Mean>,
+    /// The whole life over that on the baseline, where no load ran: above 1 it is longer.
+    pub life_ratio: Option<Ratio>,
     /// Letters of the marks that not all cells have.
     pub letters: String,
     /// How many fresh stacks failed beside those that did not.
@@ -60,6 +69,18 @@ pub struct MatrixCell {
 }
 
 impl MatrixCell {
+    /// What stands where no load ran: the change of the whole life, or that itself: `life -20.2 % [-20.4, -20.0]`, `life 11.9 ± 0.1 s`.
+    pub fn life_words(&self) -> String {
+        match (&self.life_ratio, &self.life_s) {
+            (Some(ratio), _) => {
+                let interval = change_interval(ratio).unwrap_or_else(|| "(1)".to_owned());
+                format!("life {} {interval}", change(ratio))
+            }
+            (None, Some(mean)) => format!("life {} s", seconds_of(mean)),
+            (None, None) => WITHOUT_OPERATIONS.to_owned(),
+        }
+    }
+
     /// What stands where a cell that ran has no number.
     pub fn without_number(&self) -> &'static str {
         if self.failures == 0 && self.violations > 0 { "left out" } else { "failed" }
@@ -189,6 +210,8 @@ fn absent(workload: &WrittenWorkload) -> MatrixCell {
         throughput: None,
         unit: RateUnit::BytesPerSecond,
         ratio: None,
+        life_s: None,
+        life_ratio: None,
         letters: String::new(),
         failures: 0,
         violations: 0,
@@ -207,9 +230,11 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         (Some(_), true, _) => CellKind::Baseline,
         (Some(_), false, Some(_)) => CellKind::Compared,
         (Some(_), false, None) => CellKind::Alone,
+        (None, _, _) if summary.is_some_and(|s| s.is_without_operations()) => CellKind::WithoutOperations,
         (None, _, _) if failures + violations > 0 => CellKind::Failed,
         (None, _, _) => CellKind::NotRun,
     };
+    let lived = || report.run.as_ref().filter(|r| r.summary.is_without_operations());
     let is_common = |name: &str| common.iter().any(|c| c.name == name);
     let marks = summary.into_iter().flat_map(|s| &s.marks).filter(|m| !is_common(m.mark.name()));
     MatrixCell {
@@ -219,6 +244,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         throughput,
         unit: summary.map_or(RateUnit::BytesPerSecond, |s| s.rate_unit()),
         ratio,
+        life_s: lived().and_then(|r| r.lives_summary.as_ref()).map(|lives| lives.whole_s),
+        life_ratio: lived().and(report.lives.as_ref()).and_then(|lives| lives.ratio),
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),
         failures,
         violations,

@@ -3,6 +3,7 @@
 mod classes;
 mod compare;
 mod layer;
+mod life;
 mod matrix;
 mod network;
 mod path;
@@ -15,7 +16,9 @@ mod trace;
 pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
-pub use matrix::{CellKind, Matrix, MatrixCell};
+pub(crate) use life::whole_life_words;
+pub use life::{DiskRow, LifeView, StateRow};
+pub use matrix::{CellKind, Matrix, MatrixCell, WITHOUT_OPERATIONS};
 pub use network::{AccessRow, CallTimesRow, LinkView, NetworkView, ProcedureRow, WayView};
 pub use path::{PathRow, PathView};
 pub use processor_time::ProcessorTimeRow;

@@ -2,14 +2,14 @@
 
 use nestor_explain::Explanation;
 use nestor_results::{
-    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, WrittenStack, WrittenWorkload,
-    checks, of_median_rate, summarise, trace_costs,
+    CellSummary, Environment, LivesSummary, Mark, Measured, Physical, RunListing, StoredRun, WrittenStack,
+    WrittenWorkload, checks, median_life, of_median_rate, summarise, trace_costs,
 };
 use nestor_stack::MachineName;
 use serde::Serialize;
 
 use super::{
-    LayerRow, LinkView, NetworkView, PathView, ProcessorTimeRow, ShortNames, TraceView, honesty,
+    LayerRow, LifeView, LinkView, NetworkView, PathView, ProcessorTimeRow, ShortNames, TraceView, honesty,
     workload_words,
 };
 
@@ -34,6 +34,12 @@ pub struct RunView {
     pub shown_run: Option<i64>,
     /// The layers of that run, application first.
     pub layers: Vec<LayerRow>,
+    /// What instances of a cloud took over all runs; `None` without a life cycle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lives_summary: Option<LivesSummary>,
+    /// What each instance of the shown run went through.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<LifeView>,
     /// Instructions of an operation in that run, in virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathView>,
@@ -78,7 +84,8 @@ impl RunView {
     /// Puts the runs of one stack under one workload together. `None` without runs.
     pub fn of(runs: &[&StoredRun]) -> Option<Self> {
         let summary = summarise(runs)?;
-        let shown = median_run(runs).or_else(|| runs.last().copied())?;
+        let lived = summary.is_without_operations().then(|| median_life(runs)).flatten();
+        let shown = lived.or_else(|| median_run(runs)).or_else(|| runs.last().copied())?;
         let measured = shown.record.measured();
         let cost = trace_costs(runs).into_iter().next();
         let histograms = measured.map(|m| {
@@ -87,14 +94,21 @@ impl RunView {
         });
         let recorded = measured.map(|m| m.layers.as_slice()).unwrap_or_default();
         let names = ShortNames::of(shown.record.stack.value(), recorded);
-        let layers = measured.map(|m| LayerRow::of(m, &names)).unwrap_or_default();
+        // Without a load and without a recording there is nothing to say of layers.
+        let has_rows = |m: &&Measured| !m.has_only_lives() || m.layers.iter().any(|l| l.metrics.is_some());
+        let layers = measured.filter(has_rows).map(|m| LayerRow::of(m, &names)).unwrap_or_default();
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
             workload_words: workload_words(&shown.record.workload),
-            physical: Physical::of_runs(&runs.iter().map(|r| &r.record).collect::<Vec<_>>()),
+            physical: Physical::of_runs(&runs.iter().map(|r| &r.record).collect::<Vec<_>>())
+                .filter(|_| !summary.is_without_operations()),
             honesty: honesty(runs),
-            steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
+            lives_summary: LivesSummary::of(runs),
+            lives: measured.map(LifeView::all_of).unwrap_or_default(),
+            steady: measured
+                .filter(|m| !m.has_only_lives())
+                .and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
             networks: measured
                 .map(|measured| NetworkView::all_of(summary.stack.value(), measured))

@@ -14,7 +14,7 @@ use crate::record::{LayerRecord, Measured};
 /// Requests that may be in flight at each end of a trace: fio's depth of 255 at both. Recorders neither start nor stop
 /// at the same moment, and what a kernel writes back in between (up to 40 requests in our own runs) is among these.
 const UNDER_WAY: u64 = 512;
-/// Share by which counts and volumes may differ.
+/// Share by which counts, volumes and the states of a life may differ.
 const COUNT_TOLERANCE: f64 = 0.01;
 /// Share by which sums of times may differ; histograms round each to three digits.
 const TIME_TOLERANCE: f64 = 0.05;
@@ -37,7 +37,27 @@ pub(super) fn violations(measured: &Measured, expected: &Expected) -> Vec<String
     reasons.extend(direct_writes_that_did_not_arrive(measured, expected));
     reasons.extend(against_littles_law(measured, expected));
     reasons.extend(faster_than_the_medium(measured, expected));
+    reasons.extend(lives_with_time_in_no_state(measured));
     reasons
+}
+
+/// The states of each instance add up to its whole life: no time is in none of them, and none in two.
+fn lives_with_time_in_no_state(measured: &Measured) -> Vec<String> {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let wrong = measured
+        .lives
+        .iter()
+        .enumerate()
+        .filter(|(_, life)| life.unaccounted_ns() as f64 > COUNT_TOLERANCE * life.whole_ns() as f64);
+    wrong
+        .map(|(instance, life)| {
+            format!(
+                "conservation of time: the states of instance {instance} take {:.3} s together, its whole life {:.3} s",
+                seconds(life.in_states_ns()),
+                seconds(life.whole_ns())
+            )
+        })
+        .collect()
 }
 
 /// The trace points, the application's own block device included.

@@ -165,6 +165,9 @@ pub fn steady_after_s(measured: &Measured) -> Option<usize> {
 }
 
 fn not_steady(measured: &Measured) -> Option<Mark> {
+    if measured.has_only_lives() {
+        return None;
+    }
     let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
     if elapsed_s < steady::ROUNDS as f64 {
         let reason =

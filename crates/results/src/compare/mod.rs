@@ -8,6 +8,7 @@
 
 mod doubts;
 mod drift;
+mod lives;
 mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ use crate::{WrittenStack, WrittenWorkload};
 pub(crate) use doubts::environment_facts;
 pub use doubts::{Doubt, Facts, different_facts};
 pub use drift::Drift;
+pub(crate) use lives::LivesOf;
+pub use lives::{LifeSample, LivesCompared, LivesSummary, StateSeconds, median_life};
 pub use samples::ratio_by_block;
 pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block};
 pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
@@ -133,8 +136,17 @@ impl CellSummary {
         RateUnit::of_moved(self.samples.iter().map(|sample| sample.bytes_per_second).fold(0.0, f64::max))
     }
 
-    /// The mean throughput in that unit; `None` if no run has numbers.
+    /// Whether its runs have numbers and did no operations: instances lived without a load.
+    pub fn is_without_operations(&self) -> bool {
+        let none = |sample: &Sample| sample.bytes_per_second <= 0.0 && sample.operations_per_second <= 0.0;
+        !self.samples.is_empty() && self.samples.iter().all(none)
+    }
+
+    /// The mean throughput in that unit; `None` if no run has numbers, or none did an operation.
     pub fn throughput(&self) -> Option<Mean> {
+        if self.is_without_operations() {
+            return None;
+        }
         match self.rate_unit() {
             RateUnit::BytesPerSecond => self.bytes_per_second,
             RateUnit::OperationsPerSecond => self.operations_per_second,

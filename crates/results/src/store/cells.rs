@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use nestor_statistics::latency_sum::LatencySum;
 use nestor_statistics::{HistogramError, LatencySummary};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::conditions::conditions;
 use super::{Store, StoreError, StudyRecord};
 use crate::Environment;
-use crate::compare::CountedMark;
+use crate::compare::{CountedMark, LifeSample};
+use crate::life::LifeState;
 use crate::numbers::{CellNumbers, RunNumbers};
 use crate::record::Mark;
 
@@ -42,6 +43,7 @@ impl Store {
         let mut found = self.on(|c| runs(c, study_hash))?;
         self.add_conditions(&mut found, study_hash)?;
         self.add_marks(&mut found)?;
+        self.add_lives(&mut found)?;
         self.add_latencies(&mut found)?;
         Ok(found.cells)
     }
@@ -107,6 +109,28 @@ impl Store {
             .query_row([run, place], |row| row.get(0))
         })?;
         serde_json::from_str(&text.unwrap_or_default()).map_err(|e| self.damaged(run, &e.to_string()))
+    }
+
+    /// Reads what instances took, of several in a run their means.
+    fn add_lives(&self, found: &mut Found) -> Result<(), StoreError> {
+        let Some((first, last)) = ends(found) else { return Ok(()) };
+        self.on(|c| {
+            let mut wholes = c.prepare(
+                "SELECT run, count(*), avg(whole_s) FROM lives WHERE run BETWEEN ? AND ? GROUP BY run",
+            )?;
+            let mut states =
+                c.prepare("SELECT state, avg(seconds) FROM states WHERE run = ? GROUP BY state")?;
+            let mut rows = wholes.query([first, last])?;
+            while let Some(row) = rows.next()? {
+                let run: i64 = row.get(0)?;
+                let Some(&(cell, place)) = found.places.get(&run) else { continue };
+                let (instances, whole_s): (u32, f64) = (row.get(1)?, row.get(2)?);
+                let states = states_of(&mut states, run)?;
+                found.cells[cell].runs[place].lives =
+                    Some(LifeSample { instances: instances as usize, states, whole_s });
+            }
+            Ok(())
+        })
     }
 
     /// Merges the latencies of each cell's runs by class of operation. They are spread over the file, so several
@@ -184,6 +208,19 @@ struct Kind {
     last_run: i64,
 }
 
+/// What each state of a run's instances took in the mean, in the order of the states.
+fn states_of(query: &mut Statement<'_>, run: i64) -> rusqlite::Result<Vec<(LifeState, f64)>> {
+    let mut states = Vec::new();
+    let mut rows = query.query([run])?;
+    while let Some(row) = rows.next()? {
+        if let Some(state) = LifeState::of_name(row.get_ref(0)?.as_str()?) {
+            states.push((state, row.get(1)?));
+        }
+    }
+    states.sort_by_key(|(state, _)| *state);
+    Ok(states)
+}
+
 fn ends(found: &Found) -> Option<(i64, i64)> {
     Some((*found.places.keys().min()?, *found.places.keys().max()?))
 }
@@ -240,6 +277,7 @@ fn run_numbers(row: &Row<'_>, conditions: &Arc<Environment>) -> rusqlite::Result
         measured_s: elapsed_ns.map(|ns| ns as f64 / 1e9),
         load_s: row.get(13)?,
         rates: if measured { rates.0.zip(rates.1) } else { None },
+        lives: None,
         failure: None,
         violated: None,
         working_set_bytes: working_set.and_then(|bytes| u64::try_from(bytes).ok()),

@@ -13,6 +13,7 @@ mod dependencies;
 mod error;
 mod known;
 mod links;
+mod lives;
 mod network;
 mod parts;
 mod places;

@@ -5,7 +5,7 @@ use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::{links, stacks};
+use super::{links, lives, stacks};
 use crate::record::{CellRecord, LayerRecord, Measured};
 use crate::{WrittenStack, WrittenWorkload};
 
@@ -31,6 +31,7 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
     insert_instructions(connection, run, measured)?;
     links::insert_networks(connection, run, record.stack.value(), measured)?;
     links::insert_frames(connection, run, measured)?;
+    lives::insert(connection, run, measured)?;
     insert_more(connection, run, measured)?;
     // Apart, because older files get the row before they have the column.
     connection

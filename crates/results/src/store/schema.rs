@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{rows, stacks};
+use super::{lives, rows, stacks};
 
 /// Marks a SQLite file as Nestor's: "NSTR" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 13] = [
+const MIGRATIONS: [(&str, Option<Fill>); 14] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -25,6 +25,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 13] = [
     (VERSION_11, None),
     (VERSION_12, None),
     (VERSION_13, Some(rows::backfill_processor_time)),
+    (VERSION_14, Some(lives::backfill)),
 ];
 
 const VERSION_1: &str = "
@@ -344,6 +345,35 @@ const VERSION_13: &str = "
 ALTER TABLE operations ADD COLUMN elapsed_ns INTEGER;       -- NULL: they went on all the time of the run
 ALTER TABLE operations ADD COLUMN cpu_percent REAL;         -- of that time, as the program says it
 ALTER TABLE operations ADD COLUMN cpu_per_operation_ns REAL;
+";
+
+/// What instances of a cloud went through. States may be added, so that no list of them is part of the table.
+const VERSION_14: &str = "
+CREATE TABLE lives (                -- of instances
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    instance INTEGER NOT NULL,      -- from 0, in the order in which they were asked for
+    whole_s REAL NOT NULL,          -- from the request to the end of the last state, without the laboratory's own time
+    unaccounted_s REAL NOT NULL,    -- by which the states together differ from that
+    first_process_s REAL,           -- of the boot, until the first process of the virtual machine began; NULL: not known
+    hello_s REAL NOT NULL,          -- of the boot, until its agent answered
+    PRIMARY KEY (run, instance)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE states (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    instance INTEGER NOT NULL,      -- as in lives
+    state TEXT NOT NULL,            -- pending, transfer, boot, running, shutdown, cleanup
+    begin_s REAL NOT NULL,          -- since the instance was asked for
+    seconds REAL NOT NULL,          -- without the laboratory's own time
+    own_s REAL NOT NULL,            -- the laboratory's own time
+    from_repository_bytes INTEGER NOT NULL, -- of the frames that the repository sent
+    to_repository_bytes INTEGER NOT NULL,
+    link_busy REAL NOT NULL,        -- 0 to 1: in which the repository's frames were on the wire
+    node_read_bytes INTEGER, node_written_bytes INTEGER, node_busy_s REAL, -- of its disk; NULL: not counted
+    repository_read_bytes INTEGER, repository_written_bytes INTEGER, repository_busy_s REAL,
+    node_cpu_busy REAL, repository_cpu_busy REAL, -- 0 to 1; NULL: not counted
+    instructions INTEGER,           -- of the node's processor, its guests included; NULL: not in virtual time, or running
+    PRIMARY KEY (run, instance, state)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The version this program writes.

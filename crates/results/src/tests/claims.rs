@@ -297,18 +297,18 @@ fn a_wrong_query_is_told_and_the_others_are_judged() {
     assert!(wrong.iter().all(|r| r.verdict == Verdict::NotTestable));
     insta::assert_snapshot!(wrong.iter().map(|r| r.reason.as_str()).collect::<Vec<_>>().join("\n"), @r#"
     the query of L-0 is wrong: SQLite says: no such column: hots; twin has run, twin_run, block, guest, host, kind, load, stack, workload, plain, traced_cpu, untraced_cpu, traced_mb_per_s, untraced_mb_per_s
-    the query of L-0 is wrong: SQLite says: no such table: nowhere; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: no such table: nowhere; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, life, state, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     the query of L-0 is wrong: it does not return the column `candidate`; it returns baseline; it needs baseline, candidate
-    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, life, state, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
-    the query of L-0 is wrong: SQLite says: Multiple statements provided; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: Multiple statements provided; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, life, state, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, half, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, machine_options, partition_start, domain, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground, marked
-    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, latest, apart, twin, raw_disk, pair, operation, layer, class, seek, life, state, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     "#);
     assert_eq!(lab.store.numbers(&crate::RunFilter::default()).unwrap().len(), 12);
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::fixture::{MIB, layer, record, writes};
+use super::fixture::{MIB, layer, life_with_transfer, record, writes};
 use crate::checks::{Expected, bytes_by_second, marks};
 use crate::record::{CellRecord, Outcome};
 use crate::{RunFilter, RunNumbers, Store};
@@ -50,6 +50,7 @@ fn numbers_at_the_end_of_64_bits_are_checked_stored_and_read_without_overflow() 
         measured.load.operations.insert(nestor_workload::OperationClass("read".to_owned()), read);
         measured.layers.push(layer("ext3", "guest fs", "guest", Some(writes(64 * MIB))));
         measured.layers.push(layer("hdd", "disk", "host", Some(writes(64 * MIB))));
+        measured.lives.push(life_with_transfer(1.0));
     }
     let extreme = at_the_end(&usual);
     assert_ne!(extreme, usual);

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use nestor_processor::InstructionCounts;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 use crate::record::{CellRecord, LayerRecord, Measured, Outcome};
-use crate::{CellFailure, FailureCause, StoredRun, TraceMode};
-use crate::{Environment, MachineRecord};
+use crate::{
+    CellFailure, DiskUse, Environment, FailureCause, InstanceLife, LifeState, MachineRecord, StateRecord,
+    StoredRun, TraceMode,
+};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -151,4 +154,73 @@ pub fn failed(stack: &str, block: u32, reason: &str) -> CellRecord {
 pub fn stored(records: Vec<CellRecord>) -> Vec<StoredRun> {
     let numbered = records.into_iter().zip(1..);
     numbered.map(|(record, number)| StoredRun { number, id: record.content_id().unwrap(), record }).collect()
+}
+
+/// A life whose states took so long, one after the other, with a hundredth of a second of the laboratory's own in the transfer.
+pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
+    let mut begin_ns = 0;
+    let disk = |machine: &str, read_bytes, written_bytes| DiskUse {
+        machine: machine.into(),
+        read_bytes,
+        written_bytes,
+        busy_ns: 500_000_000,
+    };
+    let states = seconds.iter().map(|(state, seconds)| {
+        let is_transfer = *state == LifeState::Transfer;
+        let own_ns = if is_transfer { 10_000_000 } else { 0 };
+        let end_ns = begin_ns + (seconds * 1e9).round() as u64 + own_ns;
+        let record = StateRecord {
+            state: *state,
+            begin_ns,
+            end_ns,
+            own_ns,
+            from_repository_bytes: if is_transfer { 130 * MIB } else { 0 },
+            to_repository_bytes: if is_transfer { MIB } else { 0 },
+            link_busy: if is_transfer { 0.9 } else { 0.0 },
+            processors: if is_transfer {
+                vec![("repository".into(), 0.25), ("host".into(), 0.5)]
+            } else {
+                Vec::new()
+            },
+            disks: if is_transfer {
+                vec![disk("host", 0, 128 * MIB), disk("repository", 127 * MIB, 4096)]
+            } else {
+                Vec::new()
+            },
+            instructions: is_transfer.then_some(InstructionCounts {
+                host_user: 1_000,
+                host_kernel: 2_000,
+                guest_user: 300,
+                guest_kernel: 40,
+            }),
+        };
+        begin_ns = end_ns;
+        record
+    });
+    InstanceLife { states: states.collect(), first_process_ns: Some(310_000_000), hello_ns: 1_200_000_000 }
+}
+
+/// A usual one, whose transfer took so long.
+pub fn life_with_transfer(transfer_s: f64) -> InstanceLife {
+    use LifeState::*;
+    life(&[
+        (Pending, 0.0),
+        (Transfer, transfer_s),
+        (Boot, 1.5),
+        (Running, 10.0),
+        (Shutdown, 0.5),
+        (Cleanup, 0.02),
+    ])
+}
+
+/// A run of instances in which no load ran.
+pub fn lived(stack: &str, block: u32, lives: Vec<InstanceLife>) -> CellRecord {
+    let mut run = CellRecord { workload: "life:cycle".into(), ..record(stack, block, MIB) };
+    if let Outcome::Measured(measured) = &mut run.outcome {
+        measured.load.operations.clear();
+        measured.load.workload = "life:cycle".to_owned();
+        measured.layers.iter_mut().for_each(|layer| layer.metrics = None);
+        measured.lives = lives;
+    }
+    run
 }

@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 mod judged;
 mod line_claims;
 mod links;
+mod lives;
 mod migration;
 mod named_files;
 mod nested_fs;

@@ -54,6 +54,10 @@ type Compared<'a> = (&'a CellReport, Ratio);
 pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     let compared: Vec<Compared<'_>> =
         cells.iter().filter_map(|c| Some((c, c.comparison.as_ref()?.ratio?))).collect();
+    let lives = lives(cells);
+    if compared.is_empty() && lives.is_some() {
+        return lives.into_iter().collect();
+    }
     if compared.is_empty() {
         return vec![
             "Nothing can be compared yet: no cell has numbers for both itself and its baseline.".to_owned(),
@@ -95,7 +99,33 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     if let Some(best) = candidates.iter().max_by(by_ratio).filter(|(_, r)| r.value > 1.0) {
         sentences.push(extreme("Fastest", best));
     }
+    sentences.extend(lives);
     sentences
+}
+
+/// How the whole lives compare in which no load ran; `None` without any.
+fn lives(cells: &[CellReport]) -> Option<String> {
+    let lived = |c: &&CellReport| c.run.as_ref().is_some_and(|r| r.summary.is_without_operations());
+    let lived: Vec<&CellReport> = cells.iter().filter(lived).collect();
+    let ratios: Vec<Ratio> = lived.iter().filter_map(|c| c.lives.as_ref()?.ratio).collect();
+    let count = |is_so: &dyn Fn(&Ratio) -> bool| ratios.iter().filter(|ratio| is_so(ratio)).count();
+    let parts = [
+        (count(&|r| r.differs() == Some(true) && r.value > 1.0), "longer"),
+        (count(&|r| r.differs() == Some(true) && r.value < 1.0), "shorter"),
+        (count(&|r| r.differs() == Some(false)), "not told apart"),
+        (count(&|r| r.differs().is_none()), "without an interval (measured once)"),
+    ];
+    let seen = parts.iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = seen.map(|(number, words)| format!("{number} {words}")).collect();
+    let cells = units::plural(lived.len(), "cell");
+    match (lived.is_empty(), parts.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(format!("No load ran in the lives of {cells}, and none is compared.")),
+        (false, false) => {
+            let parts = parts.join(", ");
+            Some(format!("No load ran in the lives of {cells}; whole lives against a baseline: {parts}."))
+        }
+    }
 }
 
 fn extreme(word: &str, (cell, ratio): &Compared<'_>) -> String {

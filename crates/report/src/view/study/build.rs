@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use nestor_results::{
-    CellNumbers, CellSample, Comparison, CountedMark, Decisions, Mark, NotRun, RunNumbers, StoredRun, Study,
-    StudyRecord, Written, WrittenStack,
+    CellNumbers, CellSample, Comparison, CountedMark, Decisions, LivesCompared, Mark, NotRun, RunNumbers,
+    StoredRun, Study, StudyRecord, Written, WrittenStack,
 };
 
 use super::answer::{answer, physical};
@@ -94,6 +94,7 @@ fn cell_reports<E>(
     let numbers: ByCell<'_> = cells.iter().map(|c| ((c.stack.as_str(), c.workload.as_str()), c)).collect();
     let mut missing = not_run(record, decisions, cells);
     let mut comparisons = comparisons(study, &numbers);
+    let mut lives = lives_compared(study, &numbers);
     let mut reports = Vec::new();
     for workload in &study.workloads {
         let mut baselines = ShownBaselines::new();
@@ -112,6 +113,7 @@ fn cell_reports<E>(
                 run: None,
                 by_layers: None,
                 comparison: comparisons.remove(&key),
+                lives: lives.remove(&key),
                 not_run: missing.remove(&key).unwrap_or_default(),
             };
             under.push((place, cell(study, empty, &numbers, &mut baselines, read)?));
@@ -180,18 +182,33 @@ fn own<'a, T>(all: &'a [Written<T>], name: &Written<T>) -> Option<&'a str> {
     all.iter().find(|other| *other == name).map(Written::as_str)
 }
 
-/// Each cell against its baseline. The tests for drift are most of the work of a large study, and need nothing of each
-/// other.
-fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), Comparison> {
-    let against = |cell: &&'a CellNumbers| {
+/// The cells that are compared, each with its baseline.
+fn with_baselines<'a, 'b>(
+    study: &'b Study,
+    numbers: &'b ByCell<'a>,
+) -> impl Iterator<Item = (&'a CellNumbers, &'a CellNumbers)> + 'b {
+    numbers.values().filter_map(|cell| {
         if study.is_apart(&cell.stack, &cell.workload) {
             return None;
         }
         let base = study.baselines.get(cell.stack.as_str()).filter(|base| **base != *cell.stack.as_str())?;
         let base = *numbers.get(&(base.as_str(), cell.workload.as_str()))?;
         Some((*cell, base))
+    })
+}
+
+/// The lives of each cell that has some beside those of its baseline.
+fn lives_compared<'a>(study: &Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), LivesCompared> {
+    let against = |(cell, base): (&'a CellNumbers, &CellNumbers)| {
+        Some(((cell.stack.as_str(), cell.workload.as_str()), cell.lives_against(base, study)?))
     };
-    let pairs: Vec<(&CellNumbers, &CellNumbers)> = numbers.values().filter_map(against).collect();
+    with_baselines(study, numbers).filter_map(against).collect()
+}
+
+/// Each cell against its baseline. The tests for drift are most of the work of a large study, and need nothing of each
+/// other.
+fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), Comparison> {
+    let pairs: Vec<(&CellNumbers, &CellNumbers)> = with_baselines(study, numbers).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = pairs.len().div_ceil(threads).max(1);
     std::thread::scope(|scope| {
@@ -229,7 +246,7 @@ fn cell<E>(
         Why::of(baseline, &report, shown, base, told_apart)
     });
     let why = why.unwrap_or_default();
-    report.run = run_view(cell, &run).map(|view| RunView { explanation: why.by_requests, ..view });
+    report.run = run_view(study, cell, &run).map(|view| RunView { explanation: why.by_requests, ..view });
     report.by_layers = why.by_layers;
     if report.is_baseline {
         baselines.insert(report.stack.clone(), shown);
@@ -239,13 +256,14 @@ fn cell<E>(
 
 /// The cell's numbers over the layers of the run that is shown. The record itself is left out: those of hundreds of cells
 /// would be most of the report, and `nestor report RUN` shows each.
-fn run_view(cell: &CellNumbers, shown: &StoredRun) -> Option<RunView> {
+fn run_view(study: &Study, cell: &CellNumbers, shown: &StoredRun) -> Option<RunView> {
     let view = RunView::of(&[shown])?;
     let mut places: Vec<_> = cell.runs.iter().map(|run| &*run.conditions).collect();
     places.dedup();
     Some(RunView {
         honesty: honesty_in(places.into_iter()),
         summary: cell.summary(),
+        lives_summary: cell.lives(study),
         runs: cell.runs.iter().map(|r| r.number).collect(),
         record: None,
         ..view

@@ -8,7 +8,9 @@ mod times;
 mod why;
 
 use nestor_results::claims::{Answers, Finding};
-use nestor_results::{ClaimResult, Comparison, Figure, NotRun, StudyRecord, WrittenStack, WrittenWorkload};
+use nestor_results::{
+    ClaimResult, Comparison, Figure, LivesCompared, NotRun, StudyRecord, WrittenStack, WrittenWorkload,
+};
 use nestor_statistics::sequential::Decision;
 use serde::Serialize;
 
@@ -49,6 +51,9 @@ pub struct CellReport {
     pub by_layers: Option<LayersWhy>,
     /// Against its baseline; `None` for a baseline, for what is compared with nothing, and without runs of either.
     pub comparison: Option<Comparison>,
+    /// What instances of a cloud took, beside its baseline; `None` unless both have lives, and where there is no comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lives: Option<LivesCompared>,
     /// Its replications that have not run, and why.
     pub not_run: Vec<NotRun>,
 }
