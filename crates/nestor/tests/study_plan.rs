@@ -393,7 +393,7 @@ fn claims_are_judged_by_what_was_measured_before() {
     let other = ["replicate", "nested-fs", "--claims", "--scale", "paper", "--store", "r.sqlite"];
     assert!(refused(&sandbox, &other).contains("no results of `nested-fs` yet"));
     assert!(refused(&sandbox, &["replicate", "nested", "--claims"]).contains(
-        "the published studies are: nested-fs, esx-disk, virtual-nas, type2-postmark, paravirtual-io"
+        "the published studies are: nested-fs, esx-disk, virtual-nas, type2-postmark, paravirtual-io, image-propagation"
     ));
 }
 

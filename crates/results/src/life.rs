@@ -57,6 +57,9 @@ impl fmt::Display for LifeState {
 /// What one instance went through, on the clock of its node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InstanceLife {
+    /// Length of the image's file at the repository.
+    #[serde(default)]
+    pub image_bytes: u64,
     /// In the order of time, each once. A state begins when the one before it ends.
     pub states: Vec<StateRecord>,
     /// Of the boot, what passed until the first process of the virtual machine began; `None` if that is not known.
@@ -276,7 +279,7 @@ mod tests {
             state(LifeState::Transfer, 10, 500, 0),
             state(LifeState::Running, 500, 900, 100),
         ];
-        let life = InstanceLife { states, first_process_ns: None, hello_ns: 0 };
+        let life = InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0 };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (800, 0));
         assert_eq!(life.state(LifeState::Running).unwrap().duration_ns(), 300);
     }
@@ -303,7 +306,7 @@ mod tests {
     #[test]
     fn time_between_states_is_unaccounted() {
         let states = vec![state(LifeState::Pending, 0, 10, 0), state(LifeState::Transfer, 15, 20, 0)];
-        let life = InstanceLife { states, first_process_ns: None, hello_ns: 0 };
+        let life = InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0 };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (20, 5));
     }
 

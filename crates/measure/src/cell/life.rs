@@ -40,6 +40,8 @@ struct Course {
     link_bits_per_s: f64,
     counted: Vec<Counted>,
     is_virtual: bool,
+    /// Length of the image's file at the repository, once it came.
+    image_bytes: u64,
     /// When the instance was asked for.
     asked_ns: u64,
     states: Vec<StateRecord>,
@@ -67,6 +69,7 @@ impl Course {
             link_bits_per_s: rate.map_or(f64::INFINITY, |rate| rate.get() as f64),
             counted: counted.collect(),
             is_virtual: lab.place().is_in_virtual_time(),
+            image_bytes: 0,
             asked_ns: 0,
             states: Vec::new(),
             state: LifeState::Pending,
@@ -224,7 +227,7 @@ pub(super) fn measure(
     if cycle.run.is_none() {
         (timed.measured.host_cpu_busy, timed.measured.cpu_busy) = (0.0, Vec::new());
     }
-    let life = InstanceLife { states: course.states, first_process_ns, hello_ns };
+    let life = InstanceLife { image_bytes: course.image_bytes, states: course.states, first_process_ns, hello_ns };
     if cycle.run.is_none() {
         timed.measured.load.elapsed_ns = life.whole_ns();
     }
@@ -252,6 +255,7 @@ fn bring(
     let nothing = |_: &mut Lab| Ok::<(), BuildError>(());
     course.pass_to(lab, LifeState::Transfer, nothing)?;
     let came = lab.fetch_instance(instance).map_err(CellError::from).and_then(|transferred| {
+        course.image_bytes = transferred.bytes.get();
         course.pass_to(lab, LifeState::Boot, |lab| lab.settle_instance(instance, transferred))
     });
     came.map_err(|e| in_state(&course, e))?;

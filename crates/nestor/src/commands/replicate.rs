@@ -57,6 +57,12 @@ const PUBLISHED: &[Published] = &[
         file: "studies/paravirtual-io.toml",
         text: include_str!("../../../../studies/paravirtual-io.toml"),
     },
+    Published {
+        name: "image-propagation",
+        source: "Armstrong, Djemame: A Performance Evaluation of Virtual Image Propagation & I/O Paravirtualization, CLOSER 2011",
+        file: "studies/image-propagation.toml",
+        text: include_str!("../../../../studies/image-propagation.toml"),
+    },
 ];
 
 /// Repeats a published study, or judges its claims by what was measured before.

@@ -26,13 +26,14 @@ pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
 /// The lives of a run and their states.
 pub(super) fn insert(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
-        "INSERT INTO lives (run, instance, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (instance, life) in measured.lives.iter().enumerate() {
         let instance = instance as i64;
         insert.execute(params![
             run,
             instance,
+            integer(life.image_bytes),
             seconds(life.whole_ns()),
             seconds(life.unaccounted_ns()),
             life.first_process_ns.map(seconds),

@@ -352,6 +352,7 @@ const VERSION_14: &str = "
 CREATE TABLE lives (                -- of instances
     run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
     instance INTEGER NOT NULL,      -- from 0, in the order in which they were asked for
+    image_bytes INTEGER NOT NULL,   -- of the image's file at the repository
     whole_s REAL NOT NULL,          -- from the request to the end of the last state, without the laboratory's own time
     unaccounted_s REAL NOT NULL,    -- by which the states together differ from that
     first_process_s REAL,           -- of the boot, until the first process of the virtual machine began; NULL: not known

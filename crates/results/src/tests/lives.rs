@@ -93,7 +93,7 @@ const STATES: &str = "SELECT concat_ws(' ', run, instance, state, round(begin_s,
      to_repository_bytes >> 20, node_read_bytes, node_written_bytes >> 20, node_busy_s, repository_read_bytes >> 20, \
      repository_written_bytes, repository_busy_s, link_busy, node_cpu_busy, repository_cpu_busy, instructions) FROM states ORDER BY run, instance, begin_s, seconds";
 const LIVES: &str =
-    "SELECT concat_ws(' ', run, instance, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
+    "SELECT concat_ws(' ', run, instance, image_bytes >> 20, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
 
 #[test]
 fn lives_and_states_are_in_tables() {
@@ -102,7 +102,7 @@ fn lives_and_states_are_in_tables() {
     let unknown = InstanceLife { first_process_ns: None, ..life_with_transfer(2.0) };
     store.insert(&lived(COPY, 0, vec![life_with_transfer(1.0), unknown])).unwrap();
     let reader = store.reader().unwrap();
-    assert_eq!(rows(&reader, LIVES), ["1 0 13.02 0.0 0.31 1.2", "1 1 14.02 0.0 1.2"]);
+    assert_eq!(rows(&reader, LIVES), ["1 0 128 13.02 0.0 0.31 1.2", "1 1 128 14.02 0.0 1.2"]);
     assert_eq!(
         rows(&reader, STATES)[..6],
         [
