@@ -62,7 +62,7 @@ pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
 pub use lab_problem::{LabProblem, MemoryDemand};
 pub use link_problem::{KernelPart, LinkProblem, NetworkService};
 pub use memory::{cell_needs, host_needs};
-pub use network_loss::NetworkLoss;
+pub use network_loss::{Network, NetworkLoss};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
 pub use served_disk::{DiskLog, ServedDisk};

@@ -1,9 +1,9 @@
 //! What has ended on the network of a built stack, in the words of its stack.
 
 use nestor_machine::{Loss, MachinePlace, ProgramEnd};
-use nestor_stack::{LayerIndex, MachineLabel};
+use nestor_stack::{LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
-use crate::{BuiltStack, Lab};
+use crate::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 
 /// What has ended on the network of a built stack while that was in use. Nothing can be asked of the machines on it any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,46 +44,72 @@ pub enum NetworkLoss {
     },
 }
 
+/// What is known of the network of a stack, complete or not.
+#[derive(Clone, Copy)]
+pub struct Network<'a> {
+    /// The stack.
+    pub stack: &'a Stack,
+    /// Those of its machines that stand.
+    pub machines: &'a Machines<BuiltMachine>,
+    /// Those of its file systems that are mounted.
+    pub file_systems: &'a [BuiltFileSystem],
+}
+
+impl BuiltStack {
+    /// What is known of its network.
+    pub fn network(&self) -> Network<'_> {
+        Network { stack: &self.stack, machines: &self.machines, file_systems: &self.file_systems }
+    }
+}
+
 impl Lab {
     /// What has ended, as the user knows it.
-    pub fn network_loss(&self, built: &BuiltStack, loss: Loss) -> NetworkLoss {
+    pub fn network_loss(&self, of: Network<'_>, loss: Loss) -> NetworkLoss {
         match loss {
             Loss::Link { server, ended } => {
                 let link = self.links.iter().find(|link| link.process() == server);
-                let link = link.and_then(|link| links(built).find(|index| link.is_at(*index)));
-                NetworkLoss::Link { link: label(built, link), server, ended }
+                let link = link.and_then(|link| of.links().find(|index| link.is_at(*index)));
+                NetworkLoss::Link { link: of.label(link), server, ended }
             }
-            Loss::Machine { place, said } => machine_loss(built, place, said),
-            Loss::NfsServer => nfs_server_loss(built),
+            Loss::Machine { place, said } => of.machine_loss(place, said),
+            Loss::NfsServer => of.nfs_server_loss(),
         }
     }
 }
 
-fn links(built: &BuiltStack) -> impl Iterator<Item = LayerIndex> + '_ {
-    let layers = built.stack.indexed_layers();
-    layers.filter(|(_, layer)| layer.is_link()).map(|(index, _)| index)
-}
+impl Network<'_> {
+    fn links(&self) -> impl Iterator<Item = LayerIndex> + '_ {
+        self.stack.indexed_all().filter(|(_, layer)| layer.is_link()).map(|(index, _)| index)
+    }
 
-fn label(built: &BuiltStack, layer: Option<LayerIndex>) -> String {
-    layer.map_or_else(|| "link".to_owned(), |layer| built.stack.layer(layer).label())
-}
+    fn label(&self, layer: Option<LayerIndex>) -> String {
+        layer.map_or_else(|| "link".to_owned(), |layer| self.stack.layer(layer).label())
+    }
 
-fn machine_loss(built: &BuiltStack, place: MachinePlace, said: String) -> NetworkLoss {
-    let (MachinePlace::Root(ended) | MachinePlace::Guest(ended)) = place;
-    let is_end = |link: &LayerIndex| {
-        built.stack.machine_of(*link) == ended || built.stack.machine_across(*link) == Some(ended)
-    };
-    let machine = built.machines.get(ended).map_or(MachineLabel::Host, |machine| machine.label);
-    NetworkLoss::Machine { machine, link: label(built, links(built).find(is_end)), said }
-}
+    /// Whether a machine is at an end of a link. The link of a source joins the repository to the machine with the medium.
+    fn is_end(&self, link: LayerIndex, machine: MachineIndex) -> bool {
+        let is_of_source = link > self.stack.medium_index();
+        self.stack.machine_of(link) == machine
+            || self.stack.machine_across(link) == Some(machine)
+            || (is_of_source && machine == MachineIndex::OUTERMOST)
+    }
 
-fn nfs_server_loss(built: &BuiltStack) -> NetworkLoss {
-    let mounted = built.file_systems.iter().find_map(|mounted| Some((mounted, mounted.exported.as_ref()?)));
-    let machine = mounted.and_then(|(_, exported)| built.machines.get(exported.machine));
-    NetworkLoss::NfsServer {
-        layer: mounted
-            .map_or_else(|| "nfs".to_owned(), |(mounted, _)| built.stack.layer(mounted.layer).label()),
-        machine: machine.map_or(MachineLabel::Host, |machine| machine.label),
+    fn machine_loss(&self, place: MachinePlace, said: String) -> NetworkLoss {
+        let (MachinePlace::Root(ended) | MachinePlace::Guest(ended)) = place;
+        let machine = self.machines.get(ended).map_or(MachineLabel::Host, |machine| machine.label);
+        let link = self.links().find(|link| self.is_end(*link, ended));
+        NetworkLoss::Machine { machine, link: self.label(link), said }
+    }
+
+    fn nfs_server_loss(&self) -> NetworkLoss {
+        let mut mounted = self.file_systems.iter();
+        let mounted = mounted.find_map(|mounted| Some((mounted, mounted.exported.as_ref()?)));
+        let machine = mounted.and_then(|(_, exported)| self.machines.get(exported.machine));
+        NetworkLoss::NfsServer {
+            layer: mounted
+                .map_or_else(|| "nfs".to_owned(), |(mounted, _)| self.stack.layer(mounted.layer).label()),
+            machine: machine.map_or(MachineLabel::Host, |machine| machine.label),
+        }
     }
 }
 

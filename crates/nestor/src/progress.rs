@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nestor_measure::Watcher;
 use nestor_results::CellKey;
+use nestor_results::InstanceLife;
 use nestor_results::{CellRecord, Outcome};
 use nestor_terminal::visible;
 
@@ -116,6 +117,11 @@ impl Watcher for Progress {
 
 fn outcome_line(record: &CellRecord, run: i64) -> String {
     let result = match &record.outcome {
+        // Instances lived, and nothing ran in them.
+        Outcome::Measured(measured) if measured.load.operations.is_empty() && !measured.lives.is_empty() => {
+            let longest_ns = measured.lives.iter().map(InstanceLife::whole_ns).max().unwrap_or_default();
+            format!("{:.1} s", longest_ns as f64 / 1e9)
+        }
         Outcome::Measured(measured) => {
             let unit = measured.load.rate_unit();
             unit.words(measured.load.rate(unit))

@@ -77,12 +77,15 @@ fn stacks_whose_image_cannot_come_are_refused_in_words() {
         ("ext4/kvm/copy:scp:streams=2/ext4/hdd//link/raw/ext4/hdd", "gridftp"),
         ("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd:no-such-disk", "no-such-disk"),
         ("ext4/xen/copy:scp/ext4/hdd//link/raw/ext4/hdd", "pack"),
-        ("ext4/kvm/overlay/ext4/hdd//link/raw/ext4/hdd", "yet"),
     ];
     for (stack, word) in cases {
         let said = refused(&sandbox, &["run", stack, "fio:rand-read:size=8M", "-n", "1"]);
         assert!(said.contains('^') && said.contains(word), "{stack}: {said}");
     }
+    let no_machine = ["run", "ext4/loop/overlay/ext4/hdd//link/raw/ext4/hdd", "life:cycle", "-n", "1"];
+    assert!(refused(&sandbox, &no_machine).contains('^'));
+    let no_source = ["run", "ext4/kvm/raw/ext4/hdd", "life:cycle", "-n", "1"];
+    assert!(refused(&sandbox, &no_source).contains("//link/raw/ext4/hdd"));
     let elsewhere = ["run", &stack("copy:scp"), "fio:rand-read:size=8M", "-n", "1", "--on", "this"];
     assert!(refused(&sandbox, &elsewhere).contains("`--on emulated`"));
 }

@@ -10,7 +10,7 @@ use crate::built::{BuiltStack, Top, Undo, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::Guests;
-use crate::{BuildError, Lab};
+use crate::{BuildError, Lab, Network};
 
 /// How long a machine may take to power itself off.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(60);
@@ -43,6 +43,12 @@ impl Instance<'_> {
     /// Where the data set of the instance's workload is made at the repository, which goes into the image; `None` once that is complete.
     pub fn top_at_repository(&self) -> Option<&Top> {
         self.image.installed.as_ref().map(|installed| &installed.top)
+    }
+
+    /// What is known of its network.
+    pub fn network(&self) -> Network<'_> {
+        let Progressing { stack, machines, file_systems, .. } = &self.progressing;
+        Network { stack, machines, file_systems }
     }
 
     /// The link between them.

@@ -2,9 +2,9 @@
 
 use nestor_kernel::DiskStatistics;
 use nestor_kernel::processor_time::MachineTimes;
-use nestor_lab::{BuildError, BuiltStack, Instance, Lab};
+use nestor_lab::{BuildError, BuiltStack, Instance, Lab, NetworkLoss};
 use nestor_link::LinkStatistics;
-use nestor_machine::{Machine, MachineError};
+use nestor_machine::{Loss, Machine, MachineError};
 use nestor_processor::InstructionCounts;
 use nestor_results::{DiskUse, Environment, InstanceLife, LifeState, StateRecord, TraceMode};
 use nestor_stack::{LayerIndex, MachineIndex, MachineName};
@@ -209,8 +209,9 @@ pub(super) fn measure(
     let mut course = match came {
         Ok(course) => course,
         Err(e) => {
+            let told = lost(e, |loss| lab.network_loss(instance.network(), loss));
             lab.give_up_instance(instance);
-            return Err(e);
+            return Err(told);
         }
     };
     progress("booting the instance");
@@ -225,9 +226,12 @@ pub(super) fn measure(
     let (mut timed, first_process_ns, hello_ns) = lived?;
     taken_down?;
     if cycle.run.is_none() {
+        // Nothing ran of which it could be said.
         (timed.measured.host_cpu_busy, timed.measured.cpu_busy) = (0.0, Vec::new());
+        timed.measured.trace_remarks.clear();
     }
-    let life = InstanceLife { image_bytes: course.image_bytes, states: course.states, first_process_ns, hello_ns };
+    let life =
+        InstanceLife { image_bytes: course.image_bytes, states: course.states, first_process_ns, hello_ns };
     if cycle.run.is_none() {
         timed.measured.load.elapsed_ns = life.whole_ns();
     }
@@ -304,6 +308,19 @@ fn run(
     lab.set_timing(true)?;
     course.resume(lab, LifeState::Shutdown, now_ns)?;
     Ok((timed, boot))
+}
+
+/// The same with what has ended on the network, if it comes from that.
+fn lost(error: CellError, of: impl Fn(Loss) -> NetworkLoss) -> CellError {
+    match error {
+        CellError::InLife { state, source } => {
+            CellError::InLife { state, source: Box::new(lost(*source, of)) }
+        }
+        other => match other.loss() {
+            Some(loss) => CellError::Network(of(loss)),
+            None => other,
+        },
+    }
 }
 
 /// An error with the state in which the instance was.

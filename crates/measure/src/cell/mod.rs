@@ -212,7 +212,7 @@ fn with_all_written(mut timed: Timed, lab: &Lab, built: &BuiltStack) -> Result<T
 /// The same with what the stack says of why it happened, while it still stands.
 fn explained(error: CellError, lab: &Lab, built: &BuiltStack) -> CellError {
     if let Some(loss) = error.loss() {
-        return CellError::Network(lab.network_loss(built, loss));
+        return CellError::Network(lab.network_loss(built.network(), loss));
     }
     if error.cause() == FailureCause::MachineLost {
         return error;

@@ -65,7 +65,12 @@ fn life(transfer_ms: u64) -> InstanceLife {
         begin_ms += took_ms + own_ms;
         record
     });
-    InstanceLife { image_bytes: 128 << 20, states: states.to_vec(), first_process_ns: Some(640_000_000), hello_ns: 2_150_000_000 }
+    InstanceLife {
+        image_bytes: 128 << 20,
+        states: states.to_vec(),
+        first_process_ns: Some(640_000_000),
+        hello_ns: 2_150_000_000,
+    }
 }
 
 /// A run of instances, without a load or with one.

@@ -197,7 +197,12 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
         begin_ns = end_ns;
         record
     });
-    InstanceLife { image_bytes: 128 << 20, states: states.collect(), first_process_ns: Some(310_000_000), hello_ns: 1_200_000_000 }
+    InstanceLife {
+        image_bytes: 128 << 20,
+        states: states.collect(),
+        first_process_ns: Some(310_000_000),
+        hello_ns: 1_200_000_000,
+    }
 }
 
 /// A usual one, whose transfer took so long.

@@ -92,8 +92,7 @@ fn rows(connection: &Connection, sql: &str) -> Vec<String> {
 const STATES: &str = "SELECT concat_ws(' ', run, instance, state, round(begin_s, 3), round(seconds, 3), own_s, from_repository_bytes >> 20, \
      to_repository_bytes >> 20, node_read_bytes, node_written_bytes >> 20, node_busy_s, repository_read_bytes >> 20, \
      repository_written_bytes, repository_busy_s, link_busy, node_cpu_busy, repository_cpu_busy, instructions) FROM states ORDER BY run, instance, begin_s, seconds";
-const LIVES: &str =
-    "SELECT concat_ws(' ', run, instance, image_bytes >> 20, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
+const LIVES: &str = "SELECT concat_ws(' ', run, instance, image_bytes >> 20, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
 
 #[test]
 fn lives_and_states_are_in_tables() {

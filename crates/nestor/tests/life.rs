@@ -1,0 +1,149 @@
+//! Lives of instances: their image comes from a repository, they boot, a load runs in them, and they end.
+
+mod support;
+
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Sandbox, alone, json};
+
+const VIRTUAL: &str = "emulated:time=virtual";
+
+/// Bytes of the images.
+const IMAGE_BYTES: f64 = (64 << 20) as f64;
+
+/// What each instance reads.
+const LOAD: &str = "life:cycle:run=fio:rand-read:size=4M:runtime=off";
+
+/// Bytes of that.
+const READ_BYTES: f64 = (4 << 20) as f64;
+
+/// A stack whose instance has its image in this way, from a link of this rate.
+fn stack(way: &str, link: &str) -> String {
+    format!("ext4/kvm:memory=256M/{way}/ext4/hdd:size=4G//{link}/raw:size=64M/ext4/hdd:size=4G")
+}
+
+/// A run of a stack, the first of a results file, so that all have the same seed.
+fn lived(stack: &str, load: &str) -> Value {
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let run =
+        ["run", stack, load, "-n", "1", "--json", "--on", VIRTUAL, "--trace", "layers", "--store", &store];
+    let output = sandbox.nestor(run).assert().success().get_output().stdout.clone();
+    json(&String::from_utf8(output).expect("JSON is UTF-8"))[0].clone()
+}
+
+/// The state of its one instance.
+fn state<'a>(run: &'a Value, name: &str) -> &'a Value {
+    let states = run["lives"][0]["states"].as_array().expect("states");
+    states.iter().find(|state| state["state"] == name).unwrap_or_else(|| panic!("no {name}: {run}"))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn seconds(run: &Value, name: &str) -> f64 {
+    number(&state(run, name)["seconds"])
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn an_instance_goes_through_its_states_and_alike_each_time() {
+    let copied = stack("copy:nbd", "link:rate=1gbit");
+    let runs = [lived(&copied, LOAD), lived(&copied, LOAD)];
+    assert_eq!(runs[0]["lives"], runs[1]["lives"], "one seed, one life");
+    let run = &runs[0];
+    let states = run["lives"][0]["states"].as_array().expect("states");
+    let names: Vec<&str> = states.iter().filter_map(|state| state["state"].as_str()).collect();
+    assert_eq!(names, ["pending", "transfer", "boot", "running", "shutdown", "cleanup"]);
+    assert!(states.windows(2).all(|pair| pair[0]["end_s"] == pair[1]["begin_s"]), "{states:?}");
+    // All of the image went over the link, in frames whose headers are less than a tenth.
+    let over_link = number(&state(run, "transfer")["from_repository_bytes"]);
+    assert!((IMAGE_BYTES..1.1 * IMAGE_BYTES).contains(&over_link), "{over_link}");
+    assert_eq!(number(&state(run, "running")["from_repository_bytes"]), 0.0);
+    let read = number(&state(run, "running")["node_disk"]["read_bytes"]);
+    assert!(
+        read >= READ_BYTES,
+        "the load reads its data, which came with the image, from the node's disk: {read}"
+    );
+    assert!(seconds(run, "boot") > seconds(run, "shutdown") && seconds(run, "shutdown") > 0.0);
+    // The load is what it would be without a life around it.
+    assert_eq!(number(&run["summary"]["operations"]["read"]["operations"]["value"]), READ_BYTES / 8192.0);
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn an_overlay_brings_what_is_read_and_with_prefetch_all() {
+    let overlay = lived(&stack("overlay", "link:rate=1gbit"), LOAD);
+    let by_nfs = lived(&stack("overlay:over=nfs", "link:rate=1gbit"), LOAD);
+    for run in [&overlay, &by_nfs] {
+        let brought = number(&state(run, "running")["from_repository_bytes"]);
+        assert!((READ_BYTES..1.5 * READ_BYTES).contains(&brought), "{brought}");
+        assert!(number(&state(run, "transfer")["from_repository_bytes"]) < IMAGE_BYTES / 100.0);
+        let marks = run["honesty"]["marks"].to_string();
+        assert!(!marks.contains("cached"), "what another machine's disk gave was no memory: {marks}");
+    }
+    let prefetched = lived(&stack("overlay:prefetch", "link:rate=1gbit"), LOAD);
+    let brought: f64 = ["transfer", "boot", "running", "shutdown"]
+        .iter()
+        .map(|name| number(&state(&prefetched, name)["from_repository_bytes"]))
+        .sum();
+    assert!(brought > 0.9 * IMAGE_BYTES, "{brought}");
+}
+
+/// Runs a life whose image takes minutes, ends a process of the run while it is on its way, and looks at what is said and what is left.
+fn broken_on_the_way(what: &[&str], words: &str) {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let slow = stack("copy:nbd", "link:rate=1mbit");
+    let mut run =
+        sandbox.start(&["run", &slow, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store], &[]);
+    run.wait_for_log(&["host: nbdcopy"]);
+    let pid = run.wait_for_process(what);
+    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs");
+    assert!(killed.success(), "process {pid} is there");
+    let ended = run.end();
+    assert!(!ended.succeeded, "{}", ended.stderr);
+    for word in ["in the state transfer", words] {
+        assert!(ended.stdout.contains(word), "{word:?} is not in what was said:\n{}", ended.stdout);
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn a_link_that_is_cut_while_the_image_comes() {
+    broken_on_the_way(&["link", "serve"], "the link `link:rate=1mbit` was cut");
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn a_repository_that_dies_while_the_image_comes() {
+    broken_on_the_way(&["qemu-system", "-name repository"], "the repository, which is at an end of the link");
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn an_image_that_the_node_has_no_room_for_fails_in_its_transfer_and_finished_instances_stay() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let run = |size: &str| {
+        let stack =
+            format!("kvm:memory=256M/copy:nbd/ext4/hdd:size=256M//link/raw:size={size}/ext4/hdd:size=4G");
+        let arguments = ["run", &stack, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store];
+        sandbox.nestor(arguments).assert().get_output().clone()
+    };
+    assert!(run("16M").status.success());
+    let full = run("512M");
+    let said = String::from_utf8_lossy(&full.stdout).into_owned();
+    assert!(!full.status.success(), "{said}");
+    for word in ["in the state transfer", "o space left on device"] {
+        assert!(said.contains(word), "{word:?} is not in what was said:\n{said}");
+    }
+    let kept = support::said(&sandbox, &["report", "--all", "--store", &store]);
+    assert!(kept.contains("raw:size=16M"), "{kept}");
+    sandbox.assert_nothing_left();
+}
