@@ -121,7 +121,7 @@ fn a_link_that_is_cut_while_the_image_comes() {
 #[test]
 #[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
 fn a_repository_that_dies_while_the_image_comes() {
-    broken_on_the_way(&["qemu-system", "-name repository"], "the repository, which is at an end of the link");
+    broken_on_the_way(&["qemu-system", "-name client"], "the repository, which is at an end of the link");
 }
 
 #[test]

@@ -280,6 +280,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn another_byte_is_another_image() {
+        let stack = Stack::parse("ext4/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd").unwrap();
+        let layer = stack.sourced_image().map(|at| stack.layer(at)).unwrap();
+        assert!(same_digests(layer, "ab".to_owned(), "ab".to_owned()).is_ok());
+        let other = same_digests(layer, "ab".to_owned(), "ac".to_owned()).unwrap_err();
+        assert!(matches!(other, BuildError::OtherBytes { .. }));
+        assert_eq!(
+            other.to_string(),
+            "the layer `copy:nbd` could not be built: what arrived is not what left: SHA-256 ac on the node, ab at the repository"
+        );
+    }
+
+    #[test]
     fn what_was_copied_is_said_with_its_rate() {
         let copied = Transferred {
             propagation: Propagation::Copy,
