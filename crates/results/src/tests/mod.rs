@@ -13,6 +13,7 @@ mod esx_disk;
 mod extremes;
 mod file;
 pub(crate) mod fixture;
+mod image_propagation;
 mod judged;
 mod line_claims;
 mod links;
