@@ -4,7 +4,7 @@ use nestor_link::log::LogEnd;
 use nestor_link::{End, LinkStatistics};
 use nestor_machine::{InterfaceAttachment, InterfaceBackend, Machine, MachineError};
 use nestor_stack::LayerIndex;
-use nestor_stack::layers::network::LinkOptions;
+use nestor_stack::layers::network::{LinkCut, LinkOptions};
 use serde::de::DeserializeOwned;
 
 use crate::server_process::{ServedDevice, ServerProcess};
@@ -29,7 +29,7 @@ impl ServedLink {
         seed: u64,
     ) -> Result<Self, MachineError> {
         let directory = format!("{work_directory}/link-{position}");
-        let LinkOptions { rate, delay, queue, loss, .. } = options;
+        let LinkOptions { rate, delay, queue, loss, cut, .. } = options;
         let mut arguments = Vec::new();
         let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         for end in End::BOTH {
@@ -39,6 +39,10 @@ impl ServedLink {
         option("delay", delay.to_string());
         option("queue", queue.to_string());
         option("loss", loss.to_string());
+        if let Some(LinkCut { after, lasts }) = cut {
+            option("cut-after", after.to_string());
+            option("cut-for", lasts.to_string());
+        }
         option("seed", seed.to_string());
         option("time", if is_virtual { "virtual" } else { "real" }.to_owned());
         let server = ServerProcess::start(ground, ServedDevice::Link, directory, arguments)?;

@@ -8,4 +8,6 @@ mod statistics;
 mod wire;
 
 pub use statistics::{LinkStatistics, Sent};
-pub use wire::{Direction, End, FRAME_OVERHEAD_BYTES, Fate, Run, SHORTEST_FRAME_BYTES, Wire, wire_bytes};
+pub use wire::{
+    Cut, Direction, End, FRAME_OVERHEAD_BYTES, Fate, Run, SHORTEST_FRAME_BYTES, Wire, wire_bytes,
+};

@@ -62,6 +62,24 @@ pub struct Wire {
     pub queue_bytes: u64,
     /// The probability that a frame is lost on the wire.
     pub loss: f64,
+    /// When nothing arrives; `None` for never.
+    pub cut: Option<Cut>,
+}
+
+/// A time in which all frames are lost. It is counted from the first frame of its direction after frames began to take time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// When it begins.
+    pub after_ns: u64,
+    /// How long it is.
+    pub lasts_ns: u64,
+}
+
+impl Cut {
+    /// Whether it covers a moment.
+    const fn covers(self, since_ns: u64) -> bool {
+        since_ns >= self.after_ns && since_ns - self.after_ns < self.lasts_ns
+    }
 }
 
 /// What becomes of frames that are on the wire one behind the other.
@@ -118,6 +136,8 @@ pub struct Direction {
     random: SeededOrder,
     /// Whether frames take the time of their bytes, wait for room and are lost; otherwise they only have the delay.
     is_timed: bool,
+    /// When the first frame went that took time.
+    first_timed_ns: Option<u64>,
 }
 
 impl Direction {
@@ -130,6 +150,7 @@ impl Direction {
             short_by: 0,
             random: SeededOrder::new(seed),
             is_timed: true,
+            first_timed_ns: None,
         }
     }
 
@@ -161,7 +182,7 @@ impl Direction {
         for (index, bytes) in frames.into_iter().enumerate() {
             let (begins_ns, wire_bytes) = (self.free_at_ns, wire_bytes(bytes));
             self.occupy(wire_bytes);
-            let is_lost = self.is_timed && self.random.unit() < self.wire.loss;
+            let is_lost = self.is_lost(begins_ns);
             match runs.last_mut().filter(|run| matches!(run.fate, Fate::Lost { .. }) == is_lost) {
                 Some(run) => {
                     run.frames.end = index + 1;
@@ -176,6 +197,18 @@ impl Direction {
             }
         }
         runs
+    }
+
+    /// Whether the next frame is lost, which is on the wire from then on.
+    fn is_lost(&mut self, begins_ns: u64) -> bool {
+        if !self.is_timed {
+            return false;
+        }
+        let first_ns = *self.first_timed_ns.get_or_insert(begins_ns);
+        let is_cut = self.wire.cut.is_some_and(|cut| cut.covers(begins_ns.saturating_sub(first_ns)));
+        // Drawn in any case: a cut does not change which of the other frames are lost.
+        let is_unlucky = self.random.unit() < self.wire.loss;
+        is_cut || is_unlucky
     }
 
     /// The fate of frames of which the last one has just left.
@@ -206,8 +239,13 @@ mod tests {
 
     use super::*;
 
-    const GBIT: Wire =
-        Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 1 << 20, loss: 0.0 };
+    const GBIT: Wire = Wire {
+        rate_bits_per_s: 1_000_000_000,
+        delay_ns: 100_000,
+        queue_bytes: 1 << 20,
+        loss: 0.0,
+        cut: None,
+    };
 
     /// The fate of what is not divided.
     fn fate(runs: Vec<Run>) -> Fate {
@@ -272,6 +310,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_while_the_link_is_cut_is_lost_and_nothing_else() {
+        let cut = Some(Cut { after_ns: 1_000_000, lasts_ns: 2_000_000 });
+        let mut wire = Direction::new(Wire { cut, ..GBIT }, 1);
+        // What goes before is not the first frame that takes time.
+        wire.set_timed(false);
+        wire.send(5, [1000]);
+        wire.set_timed(true);
+        let is_lost =
+            |wire: &mut Direction, at_ns: u64| matches!(wire.send(at_ns, [1000])[0].fate, Fate::Lost { .. });
+        let begin = 10_000_000;
+        let sent = [0, 999_999, 1_000_000, 2_999_999, 3_000_000, 9_000_000];
+        let lost: Vec<bool> = sent.iter().map(|after| is_lost(&mut wire, begin + after)).collect();
+        // A frame of 1000 bytes takes 8.2 us, so that the second one is not out before the third is sent.
+        assert_eq!(lost, [false, false, true, true, false, false]);
+        // It is cut once, whatever is switched later.
+        wire.set_timed(false);
+        wire.set_timed(true);
+        assert!(!is_lost(&mut wire, begin + 11_000_000));
+    }
+
+    #[test]
     fn without_timing_frames_have_the_delay_alone_and_none_is_lost() {
         let wire = Wire { loss: 0.5, queue_bytes: 1538, ..GBIT };
         let mut direction = Direction::new(wire, 3);
@@ -293,7 +352,7 @@ mod tests {
             rate_bits_per_s in 10_000u64..100_000_000_000,
             sizes in proptest::collection::vec(1u64..9000, 1..200),
         ) {
-            let wire = Wire { rate_bits_per_s, delay_ns: 1000, queue_bytes: u64::MAX, loss: 0.0 };
+            let wire = Wire { rate_bits_per_s, delay_ns: 1000, queue_bytes: u64::MAX, loss: 0.0, cut: None };
             let mut direction = Direction::new(wire, 0);
             let last = sizes.iter().map(|bytes| arrival(direction.send(0, [*bytes]))).last().unwrap();
             let bits: u128 = sizes.iter().map(|bytes| u128::from(wire_bytes(*bytes)) * 8).sum();

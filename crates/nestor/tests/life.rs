@@ -92,6 +92,21 @@ fn an_overlay_brings_what_is_read_and_with_prefetch_all() {
     assert!(brought > 0.9 * IMAGE_BYTES, "{brought}");
 }
 
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn a_link_that_is_cut_for_a_while_delays_the_image_and_no_byte_is_wrong() {
+    let usual = lived(&stack("copy:nbd", "link:rate=1gbit"), "life:cycle");
+    let cut = lived(&stack("copy:nbd", "link:rate=1gbit:cut-after=200ms:cut-for=2s"), "life:cycle");
+    let later = seconds(&cut, "transfer") - seconds(&usual, "transfer");
+    // TCP tries again after a time that doubles, so at most as long after the cut as that was long (RFC 6298, section 5.5).
+    assert!((1.8..4.5).contains(&later), "{later}");
+    assert!(
+        cut["environment"]["settings"]["transfer"]
+            .as_str()
+            .is_some_and(|said| said.ends_with("SHA-256 equal"))
+    );
+}
+
 /// Runs a life whose image takes minutes, ends a process of the run while it is on its way, and looks at what is said and what is left.
 fn broken_on_the_way(what: &[&str], words: &str) {
     let _alone = alone();

@@ -8,8 +8,10 @@ use crate::{
 };
 
 /// Options of a link that it does not have on this machine's own kernel, and why.
-const NOT_OF_KERNELS: [(&str, &str); 4] = [
+const NOT_OF_KERNELS: [(&str, &str); 6] = [
     ("queue", "is of the modelled link, and here netem holds whatever waits for the wire"),
+    ("cut-after", "is of the modelled link, and netem knows no times"),
+    ("cut-for", "is of the modelled link, and netem knows no times"),
     ("memory", "is of emulated machines, and here the client shares this machine's memory"),
     ("available", "is of emulated machines, and here the client shares this machine's memory"),
     ("cpus", "is of emulated machines, and here the client shares this machine's processors"),

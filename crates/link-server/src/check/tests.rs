@@ -2,7 +2,7 @@ use super::machine::{Arrival, Part};
 use super::*;
 
 const GBIT: Wire =
-    Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 256 << 10, loss: 0.0 };
+    Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 256 << 10, loss: 0.0, cut: None };
 
 fn link(wire: Wire) -> CheckedLink {
     CheckedLink { wire, mtu: 1500, seed: 0 }

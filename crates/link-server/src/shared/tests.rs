@@ -13,7 +13,7 @@ use crate::played_guest::{EVERYTHING, Guest, SIZE, TcpSegment, frame};
 
 /// On it, a frame of the shortest length takes 672 ns.
 const GBIT: Wire =
-    Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 1 << 20, loss: 0.0 };
+    Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 100_000, queue_bytes: 1 << 20, loss: 0.0, cut: None };
 /// The machine has no timer.
 const NEVER: u64 = u64::MAX;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use nestor_link::End;
+use nestor_link::{End, Wire};
 use nestor_link_server::check::{CheckRow, CheckUnit, CheckedLink, FrameKind, Quantity, Verdict, check};
 use nestor_stack::Layer;
 use nestor_text::units::{self, Scale};
@@ -69,7 +69,9 @@ fn parsed(text: &str) -> Result<Layer, String> {
 fn checked(layer: &Layer, seed: u64) -> Result<Checked> {
     let options = figures(&layer.to_string())?;
     let directory = temporary_directory("nestor-link-")?;
-    let rows = check(&CheckedLink { wire: wire(&options), mtu: options.mtu, seed }, directory.path())?;
+    // What is checked of a link is what it does while it is not cut.
+    let wire = Wire { cut: None, ..wire(&options) };
+    let rows = check(&CheckedLink { wire, mtu: options.mtu, seed }, directory.path())?;
     Ok(Checked { link: layer.to_string(), verdict: Verdict::of(&rows), rows })
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use nestor_link::Wire;
+use nestor_link::{Cut, Wire};
 use nestor_link_server::control::{LinkRequest, LinkResponse};
 use nestor_link_server::{ControlClient, LinkOptions, LinkTime, serve};
 use nestor_stack::{BitRate, Bytes, Layer, LinkOptions as Figures, Percentage, TimeSpan, link_default};
@@ -89,6 +89,12 @@ pub struct LinkServeArguments {
     /// Share of the frames that is lost in each direction
     #[arg(long, value_name = "SHARE", default_value = link_default("loss"))]
     pub loss: Percentage,
+    /// When all frames begin to be lost, counted from the first frame that takes time
+    #[arg(long, value_name = "TIME", requires = "cut_for")]
+    pub cut_after: Option<TimeSpan>,
+    /// How long they are lost
+    #[arg(long, value_name = "TIME", requires = "cut_after")]
+    pub cut_for: Option<TimeSpan>,
     /// Which frames are lost
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     pub seed: u64,
@@ -134,7 +140,9 @@ pub fn run(command: LinkCommand) -> Result<ExitCode> {
 /// What the layer `link` takes is what can be served.
 fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
     let LinkServeArguments { rate, delay, queue, loss, .. } = arguments;
-    let layer = format!("link:rate={rate}:delay={delay}:queue={queue}:loss={loss}");
+    let cut = arguments.cut_after.zip(arguments.cut_for);
+    let cut = cut.map_or_else(String::new, |(after, lasts)| format!(":cut-after={after}:cut-for={lasts}"));
+    let layer = format!("link:rate={rate}:delay={delay}:queue={queue}:loss={loss}{cut}");
     Ok(LinkOptions {
         wire: wire(&figures(&layer)?),
         seed: arguments.seed,
@@ -163,6 +171,7 @@ fn wire(options: &Figures) -> Wire {
         delay_ns: options.delay.get(),
         queue_bytes: options.queue.get(),
         loss: options.loss.share(),
+        cut: options.cut.map(|cut| Cut { after_ns: cut.after.get(), lasts_ns: cut.lasts.get() }),
     }
 }
 
@@ -189,6 +198,8 @@ mod tests {
         let written =
             served(&["--rate", "10mbit", "--delay", "2ms", "--queue", "64k", "--loss", "1%"]).unwrap();
         assert_eq!(written.wire, wire(&figures("link:rate=10mbit:delay=2ms:queue=64k:loss=1%").unwrap()));
+        let cut = served(&["--cut-after", "1s", "--cut-for", "2s"]).unwrap().wire.cut;
+        assert_eq!(cut, Some(Cut { after_ns: 1_000_000_000, lasts_ns: 2_000_000_000 }));
         for (option, value) in [("--rate", "1bit"), ("--delay", "0"), ("--queue", "1"), ("--loss", "51%")] {
             let said = served(&[option, value]).unwrap_err().to_string();
             assert!(said.contains(&format!("cannot be `{value}`")) && said.contains("takes"), "{said}");

@@ -6,6 +6,9 @@ use crate::{
     SizeRule, TimeSpan,
 };
 
+const CUT_AFTER: &str = "cut-after";
+const CUT_FOR: &str = "cut-for";
+
 pub(super) static LAYER: LayerSpec = LayerSpec {
     name: "link",
     summary: "network link: what this machine has, for another machine beside it",
@@ -42,6 +45,18 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
             kind: OptionKind::Percentage { max: Percentage(500_000) },
             default: Some("0"),
         },
+        OptionSpec {
+            name: CUT_AFTER,
+            summary: "when the link is cut, counted from the first frame that is measured: all frames are lost then",
+            kind: OptionKind::TimeSpan { min: TimeSpan(1_000_000), max: TimeSpan(3_600_000_000_000) },
+            default: None,
+        },
+        OptionSpec {
+            name: CUT_FOR,
+            summary: "how long it is cut",
+            kind: OptionKind::TimeSpan { min: TimeSpan(1_000_000), max: TimeSpan(3_600_000_000_000) },
+            default: None,
+        },
         OptionSpec { summary: "memory of the machine beside", ..MEMORY },
         OptionSpec {
             summary: "how much of its memory the machine beside has for programs and the page cache when the stack is built; the \
@@ -72,12 +87,23 @@ pub struct LinkOptions {
     pub queue: Bytes,
     /// Share of the frames that is lost in each direction.
     pub loss: Percentage,
+    /// When all frames are lost; `None` for never.
+    pub cut: Option<LinkCut>,
     /// Memory of the machine beside.
     pub memory: Bytes,
     /// What programs and the page cache of the machine beside have of its memory; `None` for what its kernel leaves.
     pub available: Option<Bytes>,
     /// Processors of the machine beside.
     pub cpus: u32,
+}
+
+/// A time in which a link is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkCut {
+    /// When it begins, after the first frame that is measured.
+    pub after: TimeSpan,
+    /// How long it is.
+    pub lasts: TimeSpan,
 }
 
 impl Layer {
@@ -90,6 +116,10 @@ impl Layer {
             mtu: self.value("mtu")?,
             queue: self.size("queue")?,
             loss: self.value("loss")?,
+            cut: self
+                .value(CUT_AFTER)
+                .zip(self.value(CUT_FOR))
+                .map(|(after, lasts)| LinkCut { after, lasts }),
             memory: self.size("memory")?,
             available: self.size(AVAILABLE.name),
             cpus: self.value("cpus")?,
@@ -110,6 +140,16 @@ pub fn link_default(option: &str) -> &'static str {
 fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
     let Some(options) = layer.link() else { return Ok(()) };
     check_available("machine", options.memory, options.available)?;
+    if let [Some(given), None] | [None, Some(given)] =
+        [CUT_AFTER, CUT_FOR].map(|option| layer.option(option).map(|_| option))
+    {
+        let other = if given == CUT_FOR { CUT_AFTER } else { CUT_FOR };
+        return Err(Conflict {
+            option: Some(given),
+            message: format!("{given} needs {other} beside it: a cut has a beginning and a length"),
+            help: format!("write both, as in link:{CUT_AFTER}=1s:{CUT_FOR}=2s"),
+        });
+    }
     let frame = Bytes(u64::from(options.mtu) + FRAME_BYTES);
     if options.queue >= frame {
         return Ok(());
@@ -119,4 +159,24 @@ fn check(layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
         message: format!("a queue of {} has no room for a frame with mtu={}", options.queue, options.mtu),
         help: format!("use queue={frame} or more, or a smaller mtu"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_has_a_beginning_and_a_length() {
+        let cut = Layer::parse("link:cut-for=2s:cut-after=1s").unwrap();
+        cut.check().unwrap();
+        assert_eq!(cut.to_string(), "link:cut-after=1s:cut-for=2s");
+        let expected = LinkCut { after: TimeSpan(1_000_000_000), lasts: TimeSpan(2_000_000_000) };
+        assert_eq!(cut.link().unwrap().cut, Some(expected));
+        assert_eq!(Layer::parse("link").unwrap().link().unwrap().cut, None);
+        for (half, other) in [("cut-after", "cut-for"), ("cut-for", "cut-after")] {
+            let layer = Layer::parse(&format!("link:{half}=1s")).unwrap();
+            let said = layer.check().unwrap_err().to_string();
+            assert!(said.contains(&format!("{half} needs {other}")), "{said}");
+        }
+    }
 }

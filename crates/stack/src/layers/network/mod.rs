@@ -6,7 +6,7 @@ mod nfs;
 
 use crate::LayerSpec;
 
-pub use link::{LinkOptions, link_default};
+pub use link::{LinkCut, LinkOptions, link_default};
 pub use nbd::NetworkDiskOptions;
 pub(crate) use nbd::check_served;
 pub use nfs::{BelievedAttributes, Export, NfsOptions, NfsVersion, usual_nfs};
