@@ -34,6 +34,15 @@ struct Part<'t> {
     span: Range<usize>,
 }
 
+/// What a text is that a workload is read from.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// A workload by itself.
+    Whole,
+    /// The value of an option of another.
+    OfAnOption,
+}
+
 /// Why options do not go together.
 struct Refused {
     /// The one to blame, where one is.
@@ -48,6 +57,11 @@ impl Workload {
     /// # Errors
     /// The part of the text to blame and what would fit there.
     pub fn parse(text: &str) -> Result<Self, WorkloadError> {
+        Self::parse_as(text, Role::Whole)
+    }
+
+    /// The same. A workload of an option has none in its own options: a text that goes on for ever would be read for ever.
+    fn parse_as(text: &str, role: Role) -> Result<Self, WorkloadError> {
         let mut parts = parts(text);
         let fail = |span: Range<usize>, problem, remedy| {
             Err(WorkloadError { text: text.to_owned(), span, problem, remedy })
@@ -57,6 +71,11 @@ impl Workload {
             let remedy = choices(first.text, ENGINES.iter().map(|e| e.name()), "engines are");
             return fail(first.span, Problem::UnknownEngine(first.text.to_owned()), remedy);
         };
+        if role == Role::OfAnOption && engine.options().iter().any(|spec| spec.kind == Kind::Workload) {
+            let problem = Problem::Misfit("a life within a life is not possible".to_owned());
+            let remedy = "write a workload that runs in the instance, as fio:rand-read".to_owned();
+            return fail(first.span, problem, remedy);
+        }
         let case_names = || engine.cases().iter().map(|c| c.name);
         let second = parts.next().unwrap_or(Part { text: "", span: text.len()..text.len() });
         let Some(case) = engine.cases().iter().find(|c| c.name == second.text) else {
@@ -316,14 +335,9 @@ fn parse_inner(
     if text.is_empty() {
         return Err((span, Problem::NoValue(spec.name), format!("{} is a {}", spec.name, spec.kind.form())));
     }
-    let inner = Workload::parse(text)
+    let inner = Workload::parse_as(text, Role::OfAnOption)
         .map_err(|e| (span.start + e.span.start..span.start + e.span.end, e.problem, e.remedy))?;
-    let value = Value::Workload(Box::new(inner));
-    if spec.kind.takes(&value) {
-        return Ok((spec, value));
-    }
-    let problem = Problem::Misfit("a life within a life is not possible".to_owned());
-    Err((span, problem, "write a workload that runs in the instance, as fio:rand-read".to_owned()))
+    Ok((spec, Value::Workload(Box::new(inner))))
 }
 
 /// Reads one `option=value`.

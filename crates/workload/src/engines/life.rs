@@ -171,7 +171,7 @@ mod tests {
         insta::assert_snapshot!(refused("life:cycle:run=life:cycle"), @r"
         a workload is not understood
           life:cycle:run=life:cycle
-                         ^^^^^^^^^^ a life within a life is not possible
+                         ^^^^ a life within a life is not possible
           write a workload that runs in the instance, as fio:rand-read
         ");
         insta::assert_snapshot!(refused("life:cycle:run="), @r"
@@ -180,6 +180,12 @@ mod tests {
                          ^ run needs a value after =
           run is a workload (fio:rand-read)
         ");
+    }
+
+    #[test]
+    fn lives_within_lives_are_refused_however_many_there_are() {
+        let text = format!("{}fio:rand-read", "life:cycle:run=".repeat(200_000));
+        assert!(Workload::parse(&text).is_err());
     }
 
     #[test]
