@@ -35,6 +35,9 @@ const SCAN: &str = "for host in /sys/class/scsi_host/host*; do echo '- - -' > $h
 /// How often they scan, a second apart: their driver takes a moment to see a new controller.
 const SCANS: u32 = 20;
 
+/// Modules with which a kernel runs virtual machines.
+pub(crate) const KVM_MODULES: &[&str] = &["kvm_amd", "kvm_intel"];
+
 /// What is below a virtual machine.
 enum Below {
     /// A disk, and what it is made of.
@@ -115,11 +118,13 @@ impl Lab {
             self.files_in(stack, self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
         let guest_spec = self.guest_spec(stack, (on, relation), spec, options, files, disk_at_start);
         let place = guest_spec.place;
-        let is_new = disk_at_start.is_some() || progressing.guests == Guests::Fresh;
-        let guest = self.guest(stack, (on, relation), guest_spec, is_new).map_err(|e| match e {
-            BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
-            other => other,
-        })?;
+        let is_new = disk_at_start.is_some();
+        let guest = self.guest(stack, (on, relation), guest_spec, (is_new, progressing.guests)).map_err(
+            |e| match e {
+                BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
+                other => other,
+            },
+        )?;
         let is_emulated_instead = guest.accelerator.is_emulation() && !spec.accelerator.is_emulation();
         progressing.machines.insert(on, relation, guest);
         if is_emulated_instead {
@@ -204,29 +209,28 @@ impl Lab {
         }
     }
 
-    /// The guest at a position: the one that is booted, if it fits, otherwise a new one.
+    /// The guest at a position: the one that is booted, if it fits and none has to be new, otherwise a new one.
     pub(crate) fn guest(
         &mut self,
         stack: &Stack,
         (index, relation): (MachineIndex, Relation),
         spec: MachineSpec,
-        fresh: bool,
+        (is_new, guests): (bool, Guests),
     ) -> Result<BuiltMachine, BuildError> {
         let is_kept = self.machines.relation(index) == Some(relation)
             && self.machines.get(index).is_some_and(|standing| fits(standing, &spec));
         let label = stack.machines()[index].label;
-        if fresh || !is_kept {
+        if is_new || guests == Guests::Fresh || !is_kept {
             self.stop_guests(index);
             (self.progress)(&format!("booting the {label}"));
             let outer = self.machine_that_boots(relation)?;
             let depth = self.machines.depth_across(relation);
             if self.place.is_emulated() || depth > Depth::GUEST {
                 // The lab's machines have no udev, so KVM has to be loaded here.
-                self.load_modules(&outer, &["kvm_amd", "kvm_intel"]);
+                self.load_modules(&outer, KVM_MODULES);
             }
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
-            let guests = if fresh { Guests::Fresh } else { Guests::Kept };
             let guest = self.boot(&outer, spec, (label, guests), &identity)?;
             self.note_boot(depth, begun.elapsed());
             self.machines.insert(index, relation, guest);
@@ -312,11 +316,7 @@ fn attachment(
         Thing::Image { layer, .. } => stack.layer(*layer).overlay().is_some_and(|overlay| overlay.prefetch),
         _ => false,
     };
-    let at_start = layer.hypervisor().is_some_and(|options| options.disk.attach() == Attach::AtStart);
-    if prefetch && at_start {
-        let why = "its disk is there from the start, and prefetch begins when a disk is plugged in; use another disk=, as virtio-blk";
-        return Err(BuildError::refused(layer, why));
-    }
+
     let source = match (below, &image) {
         (Thing::Block { device, .. }, _) => DiskSource::Device(device),
         (Thing::Image { path, .. }, Some(image)) => DiskSource::Image { path, layer: image, prefetch },

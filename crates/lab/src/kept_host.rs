@@ -293,7 +293,7 @@ impl Lab {
             }
             let files = self.files_in(stack, parent)?;
             let spec = self.guest_spec(stack, (index, relation), definition, &options, files, None);
-            self.guest(stack, (index, relation), spec, false)?;
+            self.guest(stack, (index, relation), spec, (false, Guests::Kept))?;
         }
         Ok(())
     }

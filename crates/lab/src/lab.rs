@@ -324,15 +324,17 @@ impl Lab {
         }
         let place = spec.place;
         let greeted_ns = match guests {
-            Guests::Fresh => Some(parent.read_clock(false)?),
-            Guests::Kept => None,
+            Guests::Fresh => parent.read_clock(false).map(Some),
+            Guests::Kept => Ok(None),
         };
-        let looked = self.look_at(machine, spec, boot.accelerator);
+        let looked = greeted_ns.map_err(BuildError::from).and_then(|greeted_ns| {
+            Ok(Standing { greeted_ns, ..self.look_at(machine, spec, boot.accelerator)? })
+        });
         if looked.is_err() {
             // It has no other user, and the next machine takes its place.
             let _ = parent.stop_machine(place);
         }
-        Ok(Standing { greeted_ns, ..looked? })
+        looked
     }
 
     /// The facts of a running machine.

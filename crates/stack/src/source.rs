@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use crate::check::{Wanted, check_types, refused};
 use crate::error::{Candidate, replaced};
+use crate::layers::hypervisors::devices::Attach;
 use crate::layers::images::qcow2;
+use crate::layers::sourced::PREFETCH;
 use crate::lines::Lines;
 use crate::parse::SOURCE;
 use crate::{
@@ -38,7 +40,9 @@ pub(crate) fn check_source(text: &str, lines: &Lines) -> Result<(), StackError> 
         (Some(layer), Some(_)) => {
             let by = layer.definition().source().map(|offer| Wanted::ByLayer(layer, offer));
             by.map_or(Ok(()), |by| check_types(text, source, &by))?;
-            check_machines(main, source).map_err(|(layer, conflict)| refused(text, layer, conflict))
+            check_machines(main, source)
+                .and_then(|()| check_prefetch(main))
+                .map_err(|(layer, conflict)| refused(text, layer, conflict))
         }
     }
 }
@@ -112,6 +116,25 @@ fn check_machines<'a>(main: &'a [Layer], source: &'a [Layer]) -> Result<(), (&'a
             "write it at the link of the source: link:memory=…",
         ),
         None => Ok(()),
+    }
+}
+
+/// An overlay is filled from the moment its disk is plugged in, and some disks are there from the start.
+fn check_prefetch(main: &[Layer]) -> Result<(), (&Layer, Conflict)> {
+    let at = main.iter().position(|layer| layer.overlay().is_some_and(|overlay| overlay.prefetch));
+    let above = at.and_then(|at| Some((&main[at], main[..at].iter().rev().find_map(Layer::hypervisor)?)));
+    match above {
+        Some((layer, hypervisor)) if hypervisor.disk.attach() == Attach::AtStart => {
+            let conflict = Conflict {
+                option: Some(PREFETCH),
+                message:
+                    "prefetch begins when a disk is plugged in, and this machine has its disk from the start"
+                        .to_owned(),
+                help: "omit it, or use another disk for the machine, as disk=virtio-blk".to_owned(),
+            };
+            Err((layer, conflict))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -223,6 +223,16 @@ fn an_overlay_is_where_reads_leave_the_node() {
 }
 
 #[test]
+fn an_overlay_is_filled_only_behind_a_disk_that_is_plugged_in() {
+    let of = |disk: &str| {
+        Stack::parse(&format!("ext3/kvm:disk={disk}/overlay:prefetch/ext4/hdd//link/raw/ext4/hdd"))
+    };
+    assert!(of("virtio-blk").is_ok());
+    let said = of("ide").unwrap_err().to_string();
+    assert!(said.contains("has its disk from the start") && said.contains("^^^^^^^^"), "{said}");
+}
+
+#[test]
 fn an_instance_is_one_machine_with_an_image_from_a_source() {
     let refused = |stack: &str| Stack::parse(stack).unwrap().require_instance().unwrap_err().to_string();
     assert!(

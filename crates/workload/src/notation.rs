@@ -235,7 +235,10 @@ impl Workload {
 
     /// See [`Engine::works_on`].
     pub fn works_on(&self) -> WorksOn {
-        self.engine().works_on()
+        match self.life() {
+            Some(LifeCycle { run: Some(run) }) => run.works_on(),
+            _ => self.engine().works_on(),
+        }
     }
 
     /// See [`Engine::describe`].

@@ -7,7 +7,9 @@ use nestor_stack::layers::sourced::transfers::{Transfer, TransferEnds, TransferS
 use nestor_stack::{BitRate, Bytes, Layer, Propagation};
 
 use super::{SourcedImage, Transferred};
+use crate::built::{Undo, UndoStep};
 use crate::link::enable_loopback;
+use crate::progressing::Progressing;
 use crate::server_process::said;
 
 /// How long a server may take to listen.
@@ -31,9 +33,12 @@ pub(crate) struct CopyServer {
 
 impl CopyServer {
     /// Ends it; one that ends with the transfer has ended.
-    pub(super) fn end(&self, image: &SourcedImage) {
+    pub(super) fn end(&self, progressing: &mut Progressing<'_>, image: &SourcedImage) {
         let [repository, _] = &image.machines;
         let _ = repository.stop_process(self.process, GRACE_MS);
+        let is_it =
+            |undo: &Undo| matches!(undo.step, UndoStep::EndProcess(process) if process == self.process);
+        progressing.undo.retain(|undo| undo.on != image.repository || !is_it(undo));
     }
 }
 
@@ -55,6 +60,7 @@ impl SourcedImage {
 
 /// Starts the server and waits until it takes connections.
 pub(super) fn serve(
+    progressing: &mut Progressing<'_>,
     image: &SourcedImage,
     layer: &Layer,
     transfer: &'static Transfer,
@@ -66,15 +72,14 @@ pub(super) fn serve(
     // The server is asked from its own machine whether it listens.
     enable_loopback(repository)?;
     let process = repository.start_process(Command::new(server.command), &log)?;
+    progressing.note_undo(image.repository, UndoStep::EndProcess(process));
     let serving = CopyServer { transfer, process, log };
     let ready = server
         .port
         .map_or(Ok(()), |port| repository.await_ready(process, ReadySign::Port(port), SERVER_LIMIT));
-    ready.map(|()| serving).map_err(|e| {
-        let said = said(repository, &format!("{}/server.txt", image.own_directory));
-        let _ = repository.stop_process(process, GRACE_MS);
-        e.saying(&said)
-    })
+    ready
+        .map(|()| serving)
+        .map_err(|e| e.saying(&said(repository, &format!("{}/server.txt", image.own_directory))))
 }
 
 /// Writes the server's files, runs what comes before it, and gives the node what it needs of that.
@@ -102,7 +107,7 @@ pub(super) fn fetch(
     server: &CopyServer,
 ) -> Result<Transferred, MachineError> {
     let [repository, node] = &image.machines;
-    let bytes = image.source_bytes()?;
+    let bytes = image.bytes;
     let (argv, limit_s) = ((server.transfer.fetch)(layer, &image.ends()), limit_s(bytes, image.link_rate));
     let finished = node.run(Command::new(argv.clone()).timeout_s(limit_s))?;
     if finished.succeeded() {

@@ -7,6 +7,7 @@ use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex, Stack};
 
 use super::{Serving, SourcedImage, Transferred};
 use crate::built::{BuiltStack, Top, Undo, UndoStep};
+use crate::hypervisor::KVM_MODULES;
 use crate::lab_problem::LabProblem;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::Guests;
@@ -68,6 +69,13 @@ impl Lab {
         let sourced = stack.sourced_image().ok_or_else(no_source)?;
         let mut progressing = self.begin(stack, Guests::Fresh)?;
         let opened = self.build_below(&mut progressing, sourced).and_then(|Offered { on, thing }| {
+            // Its boot is measured, and no other guest's memory.
+            if let Some(guest) = virtual_machine(stack) {
+                self.stop_guests(guest);
+            }
+            if self.place.is_emulated() {
+                self.load_modules(&progressing.machine(on), KVM_MODULES);
+            }
             let Thing::Directory { path, .. } = thing else {
                 return Err(BuildError::refused(stack.layer(sourced), "it is not in a directory"));
             };
@@ -123,27 +131,26 @@ impl Lab {
     /// Boots the virtual machine, and all that is in it up to where its workload works.
     ///
     /// # Errors
-    /// Which layer could not be made and why; the stack has been taken down.
-    pub fn boot_instance(&mut self, instance: Instance<'_>) -> Result<BuiltStack, BuildError> {
-        let Instance { mut progressing, image, offered, .. } = instance;
-        let built = match offered {
-            Some(offered) => self.build_above(&mut progressing, image.index, offered),
+    /// Which layer could not be made and why, with the instance as it is now.
+    pub fn boot_instance<'a>(
+        &mut self,
+        mut instance: Instance<'a>,
+    ) -> Result<BuiltStack, Box<(BuildError, Instance<'a>)>> {
+        let Instance { progressing, image, offered, .. } = &mut instance;
+        let built = match offered.take() {
+            Some(offered) => self.build_above(progressing, image.index, offered),
             None => Err(BuildError::refused(progressing.stack.layer(image.index), "it has not come yet")),
         };
         match built {
-            Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
-            Err(e) => {
-                self.give_up(progressing);
-                Err(e)
-            }
+            Ok(top) => Ok(instance.progressing.into_built(top, self.place.host_time().unwrap_or_default())),
+            Err(e) => Err(Box::new((e, instance))),
         }
     }
 
     /// Takes down an instance that was not booted.
     pub fn give_up_instance(&mut self, instance: Instance<'_>) {
-        if let (Some(Serving::Copy(server)), None) = (&instance.serving, &instance.offered) {
-            server.end(&instance.image);
-        }
+        // The machines may be lost, which also removes them.
+        let _ = instance.image.clear();
         self.give_up(instance.progressing);
     }
 
@@ -164,6 +171,8 @@ impl Lab {
             .filter(|undo| !matches!(undo.step, UndoStep::DetachDisk(_) | UndoStep::Stop))
             .collect();
         let problems = self.undo_steps(steps);
+        // One that could not unmount was ended.
+        self.standing(guest)?;
         let relation = self.machines.relation(guest);
         let parent = relation.and_then(|relation| self.machine_that_boots(relation).ok());
         let place = self.machines.get(guest).and_then(|standing| standing.machine.place());

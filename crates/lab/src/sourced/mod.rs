@@ -27,6 +27,9 @@ use repository::Installed;
 /// Where names of machines are, also of those that belong to the lab.
 const HOSTS: &str = "/etc/hosts";
 
+/// Seconds that writing out an image may take, of which a part is in the node's memory.
+const SYNC_LIMIT_S: u64 = 3_600;
+
 /// Seconds that reading an image for its digest may take.
 const DIGEST_LIMIT_S: u64 = 3_600;
 
@@ -42,6 +45,8 @@ pub(crate) struct SourcedImage {
     disks: [String; 2],
     /// The image at the repository.
     source: String,
+    /// The length of its file, once it is complete.
+    bytes: Bytes,
     /// What is written into it there before it is what its format says.
     contents: String,
     /// The layers that are made in it there, until they are complete.
@@ -127,7 +132,9 @@ impl Lab {
         let format = opened.image_format().ok_or_else(|| refused("its source is not an image"))?;
 
         let medium = progressing.points.iter().find(|point| point.offered_by == stack.medium_index());
-        let node_disk = medium.map(|point| point.device.clone()).unwrap_or_default();
+        let medium =
+            medium.ok_or_else(|| BuildError::refused(stack.medium(), "its block device is not known"))?;
+        let node_disk = medium.device.clone();
         let root = RootMachine::beside(repository, node);
         self.root_beside(progressing, root)?;
         let label = stack.machines()[repository].label;
@@ -146,6 +153,7 @@ impl Lab {
             machines: [progressing.machine(repository), progressing.machine(node)],
             disks: [made.disk, node_disk],
             source: made.path,
+            bytes: Bytes(0),
             contents: made.contents,
             installed: Some(made.installed),
             target: format!("{directory}/disk.{}", format.extension),
@@ -166,7 +174,9 @@ impl Lab {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         image.prepare().map_err(failed)?;
         let serving = match (layer.copy(), layer.overlay()) {
-            (Some(copy), _) => copy::serve(image, layer, copy.transfer).map(Serving::Copy).map_err(failed)?,
+            (Some(copy), _) => {
+                copy::serve(progressing, image, layer, copy.transfer).map(Serving::Copy).map_err(failed)?
+            }
             (_, Some(options)) => overlay::serve(self, progressing, image, options).map(Serving::Overlay)?,
             (None, None) => return Err(BuildError::refused(layer, "it does not come from a source")),
         };
@@ -187,6 +197,12 @@ impl Lab {
             Serving::Copy(server) => copy::fetch(image, layer, server),
             Serving::Overlay(server) => overlay::open(image, server),
         };
+        // It has come when it is on the node's disk, and not in its memory.
+        let [_, node] = &image.machines;
+        let fetched = fetched.and_then(|fetched| {
+            node.run_ok(Command::new(["sync"]).timeout_s(SYNC_LIMIT_S))?;
+            Ok(fetched)
+        });
         fetched.map_err(|source| BuildError::Layer { layer: layer.label(), source })
     }
 
@@ -203,7 +219,7 @@ impl Lab {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let transferred = match serving {
             Serving::Copy(server) => {
-                server.end(image);
+                server.end(progressing, image);
                 let transferred = transferred?;
                 check_digests(layer, image, &image.target)?;
                 image.clear().map_err(failed)?;
@@ -216,6 +232,8 @@ impl Lab {
             Some(copy) => format!("{}: {transferred}", copy.transfer.name),
             None => transferred.to_string(),
         };
+        // The check has read all of it.
+        image.machines.iter().try_for_each(drop_caches).map_err(failed)?;
         progressing.note("transfer", how);
         let opened = stack.opened_image(image.index);
         let format = opened.image_format();
@@ -245,12 +263,13 @@ impl SourcedImage {
         self.machines.iter().try_for_each(|machine| remove(machine).map(drop))
     }
 
-    /// The length of the image's file.
-    fn source_bytes(&self) -> Result<Bytes, MachineError> {
+    /// Reads the length of the image's file, which is complete.
+    fn find_length(&mut self) -> Result<(), MachineError> {
         let [repository, _] = &self.machines;
         let argv = ["stat", "--format=%s", "--", &self.source];
         let said = repository.run_ok(Command::new(argv))?;
-        parse_value(repository, &argv, &said).map(Bytes)
+        self.bytes = parse_value(repository, &argv, &said).map(Bytes)?;
+        Ok(())
     }
 }
 

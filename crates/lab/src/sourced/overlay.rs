@@ -31,8 +31,10 @@ const CONNECTIONS: &str = "16";
 /// Seconds that making an overlay may take.
 const OPEN_LIMIT_S: u64 = 60;
 
-/// The SHA-256 of an exported disk. Its address is no part of it.
-const DIGEST_OF_EXPORT: &str = r#"nbdcopy -- "$1" - | sha256sum"#;
+/// The SHA-256 of an exported disk, which fails where the disk cannot be read. Its address is no part of it.
+const DIGEST_OF_EXPORT: &str = r#"exec 3>&1
+status=$({ { nbdcopy -- "$1" -; echo $? >&4; } | sha256sum >&3; } 4>&1)
+exit "$status""#;
 
 /// An image that is served.
 pub(crate) struct OverlayServer {
@@ -131,7 +133,7 @@ fn log_of(image: &SourcedImage) -> String {
 /// The image cannot be reached.
 pub(super) fn open(image: &SourcedImage, server: &OverlayServer) -> Result<Transferred, MachineError> {
     let [repository, node] = &image.machines;
-    let bytes = image.source_bytes()?;
+    let bytes = image.bytes;
     let argv = ["qemu-img", "create", "-q", "-f", OVERLAY_FORMAT, "-b", &server.backing];
     let argv = argv.into_iter().chain(["-F", &server.format, "--", &image.target]);
     let argv: Vec<String> = argv.map(str::to_owned).collect();

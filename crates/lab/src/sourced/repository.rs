@@ -128,15 +128,21 @@ impl Lab {
         let source = progressing.stack.opened_image(image.index);
         let format = progressing.stack.source().iter().find(|layer| layer.image_format().is_some());
         let name = format.map_or(source.name(), Layer::name);
+        // One that could not let go of the image was ended.
+        self.standing(image.repository)?;
         if image.contents == image.source {
-            return Ok(());
+            return image
+                .find_length()
+                .map_err(|source| BuildError::Layer { layer: name.to_owned(), source });
         }
         // Into the image as it was made, with the options of its layer.
         let convert = ["qemu-img", "convert", "-n", "-f", "raw", "-O", name, &image.contents, &image.source];
         let converted = repository
             .run_ok(Command::new(convert).timeout_s(FILL_LIMIT_S))
             .and_then(|_| repository.run_ok(Command::new(["rm", "--", &image.contents])));
-        converted.map(drop).map_err(|source| BuildError::Layer { layer: name.to_owned(), source })
+        converted
+            .and_then(|_| image.find_length())
+            .map_err(|source| BuildError::Layer { layer: name.to_owned(), source })
     }
 }
 

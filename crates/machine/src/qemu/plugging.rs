@@ -137,13 +137,14 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 qmp.execute("blockdev-add", node)?;
                 undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
             }
-            for device in devices {
-                qmp.execute("device_add", device)?;
-                undo.push(("device_del", json!({ "id": device["id"] })));
-            }
             if let Some(node) = prefetched {
                 let job = prefetch_job(&disk.serial);
                 qmp.execute("block-stream", &json!({ "job-id": job, "device": node }))?;
+                undo.push(("block-job-cancel", json!({ "device": job })));
+            }
+            for device in devices {
+                qmp.execute("device_add", device)?;
+                undo.push(("device_del", json!({ "id": device["id"] })));
             }
         }
         DiskBackend::Own(OwnDisk::Xen(_) | OwnDisk::Libvirt(_) | OwnDisk::Hosted(_)) => {

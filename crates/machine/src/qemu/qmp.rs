@@ -106,7 +106,8 @@ impl Reason {
     /// process of unplug").
     fn of(class: &str, text: &str) -> Self {
         match class {
-            "DeviceNotFound" => Self::NotFound,
+            // The second is of jobs (`find_block_job` in blockdev.c).
+            "DeviceNotFound" | "DeviceNotActive" => Self::NotFound,
             _ if text.contains("unplug") => Self::Unplugging,
             _ if text.contains("in use") || text.contains("busy") => Self::InUse,
             _ => Self::Other,

@@ -88,7 +88,11 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
     let timing =
         if built.modelled { "model's timing off while preparing, on while measuring" } else { "real" };
     settings.insert("disk timing".into(), timing.into());
-    settings.insert("caches".into(), "emptied in every machine before measuring".into());
+    let caches = match request.workload.life() {
+        Some(_) => "emptied in the node and the repository before the instance was asked for",
+        None => "emptied in every machine before measuring",
+    };
+    settings.insert("caches".into(), caches.into());
     settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
     settings.insert("seed".into(), request.seed.to_string());
     settings.insert("trace".into(), request.trace.to_string());

@@ -4,6 +4,7 @@ mod asleep;
 mod calls;
 mod clocks;
 mod condense;
+mod course;
 mod environment;
 mod file_places;
 mod frames;
@@ -240,6 +241,9 @@ impl CellError {
     /// Whether another attempt would end in the same way.
     fn ends_alike(&self) -> bool {
         use BuildError::{NoRoom, Refused, Stack};
+        if let Self::InLife { source, .. } = self {
+            return source.ends_alike();
+        }
         matches!(self, Self::Build(Refused { .. } | NoRoom { .. } | Stack(_)))
             || self.cause() == FailureCause::NotInstalled
     }
@@ -247,6 +251,7 @@ impl CellError {
     /// What has ended on the stack's network, so that one of its machines was given up.
     fn loss(&self) -> Option<Loss> {
         match self {
+            Self::InLife { source, .. } => source.loss(),
             Self::Machine(e) | Self::Build(BuildError::Machine(e) | BuildError::Layer { source: e, .. }) => {
                 match e.cause() {
                     Cause::GivenUp { loss } => Some(*loss),
@@ -340,7 +345,7 @@ fn measure_on(
     let place = place_on(&top.machine, &top.facts.work_directory, &built.top)?;
     prepare(lab, built, request, &place, progress)?;
     let watched = WatchedRun::start(lab, built, request, &place, progress)?;
-    let ran = watched.run();
+    let ran = watched.run(watched.put());
     watched.finish(ran, progress)
 }
 

@@ -17,7 +17,19 @@ const KILL: i32 = 9;
 /// # Errors
 /// If the machine does not answer. The program's own failure is in the output.
 pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
-    let failed = |ended, stderr| StepOutput { ended, stdout: String::new(), stderr, files: Vec::new() };
+    let ran = match put_files(machine, step)? {
+        Some(failed) => failed,
+        None => run_program(machine, step)?,
+    };
+    fetch_files(machine, step, ran)
+}
+
+fn without_files(ended: Ended, stdout: String, stderr: String) -> StepOutput {
+    StepOutput { ended, stdout, stderr, files: Vec::new() }
+}
+
+/// Writes the files that a step needs on its machine. Its output, if one of the user's cannot be read.
+pub(super) fn put_files(machine: &Machine, step: &Step) -> Result<Option<StepOutput>, MachineError> {
     for (path, contents) in &step.input_files {
         machine.write_file(path, contents)?;
     }
@@ -26,15 +38,20 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
             Ok(contents) => contents,
             Err(e) => {
                 let why = format!("cannot read {here}, which the workload names: {e}");
-                return Ok(failed(Ended::Code(1), why));
+                return Ok(Some(without_files(Ended::Code(1), String::new(), why)));
             }
         };
         machine.write_file(path, &contents)?;
     }
+    Ok(None)
+}
+
+/// Runs the program of a step, whose files are there; what it left is without its files.
+pub(super) fn run_program(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
     let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
         Ok(finished) => finished,
         Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
-            return Ok(failed(Ended::NoProgram, refusal.message));
+            return Ok(without_files(Ended::NoProgram, String::new(), refusal.message));
         }
         Err(e) => return Err(e),
     };
@@ -44,6 +61,18 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
         (_, None, Some(KILL)) => killed(machine),
         (_, None, signal) => Ended::Signal(signal.unwrap_or_default()),
     };
+    Ok(without_files(ended, finished.stdout_text(), finished.stderr_text()))
+}
+
+/// Fetches the files that a step has left, and removes them.
+pub(super) fn fetch_files(
+    machine: &Machine,
+    step: &Step,
+    ran: StepOutput,
+) -> Result<StepOutput, MachineError> {
+    if ran.ended == Ended::NoProgram || step.output_files.is_empty() {
+        return Ok(ran);
+    }
     let mut files = Vec::new();
     for path in &step.output_files {
         match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
@@ -53,11 +82,9 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
             Err(_) => {}
         }
     }
-    if !step.output_files.is_empty() {
-        let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
-        machine.run(Command::new(remove))?;
-    }
-    Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
+    let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
+    machine.run(Command::new(remove))?;
+    Ok(StepOutput { files, ..ran })
 }
 
 /// Whether the kernel ended a program for want of memory. Where its log cannot be read, nobody knows.

@@ -9,7 +9,7 @@ use nestor_workload::{OperationClass, OperationLog, Place, Step, StepOutput};
 
 use super::asleep::Clocks;
 use super::observe::Observation;
-use super::step::run_step;
+use super::step::{fetch_files, put_files, run_program};
 use super::{CellError, CellRequest, Timed, assemble, joined};
 
 /// A workload that is about to run, with its recorders on.
@@ -24,9 +24,13 @@ pub(super) struct WatchedRun<'a> {
     observation: Observation,
 }
 
+/// The files of a workload that is about to run are where it needs them, or it has ended for want of one.
+pub(super) struct Put(Result<Option<StepOutput>, MachineError>);
+
 /// A workload that has run.
 pub(super) struct Ran {
-    output: Result<StepOutput, MachineError>,
+    /// What its program left, without its files.
+    program: Result<StepOutput, MachineError>,
     load_s: f64,
     asleep_s: Option<f64>,
 }
@@ -52,21 +56,32 @@ impl<'a> WatchedRun<'a> {
         Ok(Self { lab, built, request, step, operation_log, marked, observation })
     }
 
-    /// Runs the step.
-    pub(super) fn run(&self) -> Ran {
-        let (clocks, began) = (Clocks::now(), Instant::now());
-        let output = run_step(&self.built.top_machine().machine, &self.step);
-        let load_s = began.elapsed().as_secs_f64();
-        Ran { output, load_s, asleep_s: clocks.asleep_s_until(&Clocks::now()) }
+    /// Writes the files that the step needs.
+    pub(super) fn put(&self) -> Put {
+        Put(put_files(&self.built.top_machine().machine, &self.step))
     }
 
-    /// Ends the recorders, switches the timing off, and joins what was recorded.
+    /// Runs the program of the step.
+    pub(super) fn run(&self, Put(put): Put) -> Ran {
+        let (clocks, began) = (Clocks::now(), Instant::now());
+        let program = match put {
+            Ok(None) => run_program(&self.built.top_machine().machine, &self.step),
+            Ok(Some(failed)) => Ok(failed),
+            Err(e) => Err(e),
+        };
+        let load_s = began.elapsed().as_secs_f64();
+        Ran { program, load_s, asleep_s: clocks.asleep_s_until(&Clocks::now()) }
+    }
+
+    /// Fetches the step's files, ends the recorders, switches the timing off, and joins what was recorded.
     pub(super) fn finish(
         self,
-        Ran { output, load_s, asleep_s }: Ran,
+        Ran { program, load_s, asleep_s }: Ran,
         progress: &dyn Fn(&str),
     ) -> Result<Timed, CellError> {
         let Self { lab, built, request, .. } = self;
+        let machine = &built.top_machine().machine;
+        let output = program.and_then(|ran| fetch_files(machine, &self.step, ran));
         // Also after a failure: recorders must not outlive the cell.
         let recorded = self.observation.stop(lab, built);
         // The disk of a machine that stands for ever never comes to rest, and goes with it.

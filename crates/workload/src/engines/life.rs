@@ -70,6 +70,15 @@ impl Engine for Life {
         inner(workload).map_or(nothing, |inner| inner.data_set())
     }
 
+    fn script(&self, workload: &Workload) -> Option<String> {
+        inner(workload)?.script()
+    }
+
+    fn script_settings(&self, workload: &Workload) -> Vec<(&'static str, &'static str)> {
+        inner(workload).map(|inner| inner.script_settings()).unwrap_or_default()
+    }
+
+    /// What runs in it decides: [`Workload::works_on`].
     fn works_on(&self) -> WorksOn {
         WorksOn::Both
     }
@@ -192,6 +201,15 @@ mod tests {
     fn files_of_what_runs_in_it_are_its_own() {
         let workload = parse("life:cycle:run=replay:trace:file=a.trace");
         assert_eq!(workload.files().collect::<Vec<_>>(), ["a.trace"]);
+    }
+
+    #[test]
+    fn what_runs_in_it_says_what_it_works_on() {
+        assert_eq!(parse("life:cycle:run=postmark:mail").works_on(), WorksOn::Directories);
+        assert_eq!(parse("life:cycle:run=fio:rand-read").works_on(), WorksOn::Both);
+        assert_eq!(parse("life:cycle").works_on(), WorksOn::Both);
+        let script = parse("life:cycle:run=wml:script:file=a.f").script();
+        assert_eq!(script, parse("wml:script:file=a.f").script());
     }
 
     #[test]

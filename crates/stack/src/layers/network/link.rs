@@ -47,7 +47,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
         },
         OptionSpec {
             name: CUT_AFTER,
-            summary: "when the link is cut, counted from the first frame that is measured: all frames are lost then",
+            summary: "when the link is cut, counted from the first frame that has its timing: all frames are lost then",
             kind: OptionKind::TimeSpan { min: TimeSpan(1_000_000), max: TimeSpan(3_600_000_000_000) },
             default: None,
         },

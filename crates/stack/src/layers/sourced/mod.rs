@@ -5,4 +5,5 @@ pub(super) mod overlay;
 pub mod transfers;
 
 pub use copy::CopyOptions;
+pub(crate) use overlay::PREFETCH;
 pub use overlay::{OverlayOptions, ServedOver};

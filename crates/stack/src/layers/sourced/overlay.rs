@@ -25,7 +25,7 @@ impl ServedOver {
 }
 
 const OVER: &str = "over";
-const PREFETCH: &str = "prefetch";
+pub(crate) const PREFETCH: &str = "prefetch";
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "overlay",
