@@ -42,7 +42,7 @@ pub use equivalence::{Equivalence, equal_within_percent, equivalence, equivalent
 pub use gaussian_process::{GaussianProcess, Normal};
 pub use histogram_error::HistogramError;
 pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary, SHORTEST_LATENCY_NS};
-pub use line::{Crossing, CrossingSet, FittedLine, crossing, slope_difference};
+pub use line::{Crossing, CrossingSet, Estimated, FittedLine, crossing, crossing_apart, slope_difference};
 pub use order_effect::{OrderEffect, order_effect, rank_correlation};
 pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
 pub use random::SeededOrder;

@@ -5,10 +5,12 @@
 //! a line has no residuals, and so no interval.
 
 mod crossing;
+mod estimated;
 #[cfg(test)]
 mod tests;
 
-pub use crossing::{Crossing, CrossingSet, crossing};
+pub use crossing::{Crossing, CrossingSet, crossing, crossing_apart};
+pub use estimated::Estimated;
 
 use crate::student;
 use crate::summary::Interval;

@@ -1,6 +1,6 @@
 //! Where two lines cross: a ratio of two differences, so its interval need not be one.
 
-use super::{FittedLine, fewer_degrees};
+use super::{Estimated, FittedLine, fewer_degrees};
 use crate::student;
 use crate::summary::Interval;
 
@@ -46,10 +46,17 @@ impl CrossingSet {
 /// The test of each x is that of [`slope_difference`](super::slope_difference), which pools no variances: the set is bounded just where
 /// the slopes are told apart.
 pub fn crossing(first: &FittedLine, second: &FittedLine, confidence: f64) -> Crossing {
-    let difference = Difference::of(first, second);
+    crossing_apart(first, second, Estimated::exactly(0.0), confidence)
+}
+
+/// The same where the first line is higher than its points by `head`, in the unit of y: by what other data say of something that comes before.
+/// Its error counts as theirs do.
+pub fn crossing_apart(first: &FittedLine, second: &FittedLine, head: Estimated, confidence: f64) -> Crossing {
+    let difference = Difference::of(first, second, head);
     let steepness = first.slope - second.slope;
     let at = (steepness != 0.0).then(|| difference.origin - difference.height / steepness);
-    let squared_t = student::two_sided_factor(confidence, fewer_degrees(first, second)).map(|t| t * t);
+    let degrees = head.error().map_or(0.0, |error| error.degrees).min(fewer_degrees(first, second));
+    let squared_t = student::two_sided_factor(confidence, degrees).map(|t| t * t);
     let may_be = squared_t.and_then(|squared_t| difference.where_none(squared_t));
     Crossing { at: at.filter(|x| x.is_finite()), may_be }
 }
@@ -66,7 +73,7 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(first: &FittedLine, second: &FittedLine) -> Self {
+    fn of(first: &FittedLine, second: &FittedLine, head: Estimated) -> Self {
         let origin = (first.mean_x + second.mean_x) / 2.0;
         let squared_error = |line: &FittedLine| {
             let of_slope = line.squared_error_of_slope()?;
@@ -74,10 +81,12 @@ impl Difference {
         };
         let squared_error = squared_error(first)
             .zip(squared_error(second))
-            .map(|(a, b)| std::array::from_fn(|i| a[i] + b[i]));
+            .map(|(a, b): ([f64; 3], [f64; 3])| std::array::from_fn(|i| a[i] + b[i]))
+            .zip(head.error())
+            .map(|([level, tilt, bend], head)| [level + head.squared, tilt, bend]);
         Self {
             origin,
-            height: first.at(origin) - second.at(origin),
+            height: head.value() + first.at(origin) - second.at(origin),
             slope: first.slope - second.slope,
             squared_error,
         }

@@ -112,6 +112,23 @@ fn a_crossing_is_known_as_well_as_the_slopes_are_told_apart() {
     assert_eq!(at(three(6.0, 5.0, 0.0), three(6.0, 5.0, 0.0)).may_be, Some(CrossingSet::Anywhere));
 }
 
+#[test]
+fn what_comes_before_a_line_moves_its_crossing_and_widens_it() {
+    // 5·x and 6 + 2·x cross at 2, and 3 higher at 1.
+    let (steep, flat) = (three(0.0, 5.0, 0.01), three(6.0, 2.0, 0.01));
+    let found = crossing_apart(&steep, &flat, Estimated::exactly(3.0), 0.95);
+    assert!((found.at.unwrap() - 1.0).abs() < 1e-12, "{found:?}");
+    assert_eq!(found.may_be, crossing(&three(3.0, 5.0, 0.01), &flat, 0.95).may_be);
+    let width = |found: Crossing| match found.may_be {
+        Some(CrossingSet::Within(interval)) => interval.half_width(),
+        other => panic!("{other:?}"),
+    };
+    let uncertain = three(3.0, 0.0, 0.02).mean_at(0.0);
+    assert!(width(crossing_apart(&steep, &flat, uncertain, 0.95)) > 1.2 * width(found));
+    let two = FittedLine::through(&[(0.0, 3.0), (1.0, 3.0)]).unwrap().mean_at(0.0);
+    assert_eq!(crossing_apart(&steep, &flat, two, 0.95).may_be, None);
+}
+
 fn points(most: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
     let y = prop::collection::vec(-100.0_f64..100.0, 3..most);
     y.prop_map(|y| y.into_iter().enumerate().map(|(i, y)| (i as f64, y)).collect())
