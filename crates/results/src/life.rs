@@ -150,7 +150,8 @@ fn is_repository(machine: &MachineName) -> bool {
 }
 
 /// Something of which a state needs a share of its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// The link from the repository.
     Link,
@@ -205,19 +206,24 @@ impl fmt::Display for BusiestResource {
 }
 
 impl StateRecord {
-    /// What was busy for the largest share of it; `None` where it took no time.
-    pub fn busiest(&self) -> Option<BusiestResource> {
+    /// The shares (0 to 1) of its time in which resources were busy; nothing where it took no time.
+    pub fn busy_shares(&self) -> impl Iterator<Item = (Resource, f64)> {
         let duration_ns = self.duration_ns() as f64;
         let disks = self
             .disks
             .iter()
-            .map(|disk| (Resource::Disk(disk.machine.clone()), disk.busy_ns as f64 / duration_ns));
+            .map(move |disk| (Resource::Disk(disk.machine.clone()), disk.busy_ns as f64 / duration_ns));
         let processors =
             self.processors.iter().map(|(machine, busy)| (Resource::Processors(machine.clone()), *busy));
         let all = [(Resource::Link, self.link_busy)].into_iter().chain(disks).chain(processors);
-        let (resource, share) = all.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| duration_ns > 0.0)?;
         // The kernel counts disks in milliseconds and processors in ticks.
-        Some(BusiestResource { resource, share: share.min(1.0) })
+        all.filter(move |_| duration_ns > 0.0).map(|(resource, share)| (resource, share.min(1.0)))
+    }
+
+    /// What was busy for the largest share of it; `None` where it took no time.
+    pub fn busiest(&self) -> Option<BusiestResource> {
+        let (resource, share) = self.busy_shares().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(BusiestResource { resource, share })
     }
 }
 
