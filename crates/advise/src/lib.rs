@@ -3,7 +3,7 @@
 //! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_statistics::design`) says which of its
 //! stacks to measure, [`rank`] puts measured and predicted ones in order, and a [`Price`] says, from traced flushes, what a
 //! power cut loses. [`paste`] writes a stack as others' tools want it, [`settle`] holds what practitioners do not agree on
-//! against measurements.
+//! against measurements, [`propagate`] says which way an image should come to its node.
 
 pub mod advice;
 pub mod evidence;
@@ -16,6 +16,7 @@ mod observation;
 pub mod paste;
 mod plan;
 mod price;
+pub mod propagate;
 mod ranking;
 pub mod settle;
 mod space;

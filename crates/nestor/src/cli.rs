@@ -47,10 +47,11 @@ pub enum Command {
     #[command(after_help = "Examples:\n  nestor replicate\n  nestor replicate nested-fs --scale quick\n  \
         nestor replicate nested-fs --claims")]
     Replicate(ReplicateArguments),
-    /// Recommend a stack for a workload and confirm it with new runs; or settle a question on which recommendations conflict
+    /// Recommend a stack for a workload and confirm it with new runs; settle a question on which recommendations conflict; or say which way an
+    /// image should come to its node
     #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
         nestor advise mail --as libvirt\n  nestor advise --settle K4\n  nestor advise file --nas --disk raid5 --vers 3 \
-        --placement nfs,vm-nfs\n  nestor advise fio:seq-write --nas --plan")]
+        --placement nfs,vm-nfs\n  nestor advise fio:seq-write --nas --plan\n  nestor advise --propagate 8G --instances 8 --link 1gbit")]
     Advise(Box<crate::commands::advise::AdviseArguments>),
     /// Predict the throughput and latency of a load on another stack, with an interval, and suggest what to measure
     #[command(

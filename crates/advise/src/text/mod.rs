@@ -2,6 +2,7 @@
 
 mod advice;
 mod plan;
+mod propagate;
 mod settle;
 
 use unicode_width::UnicodeWidthStr;
@@ -10,6 +11,7 @@ use crate::factors::HeldFixed;
 
 pub use advice::advice_text;
 pub use plan::plan_text;
+pub use propagate::propagation_text;
 pub use settle::{disputes_text, settlement_text};
 
 /// Columns of a page.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nestor_results::{
-    CellRecord, Environment, LayerRecord, Measured, NetworkRecord, Outcome, Store, Study, StudyRecord,
-    TraceMode,
+    CellRecord, DiskUse, Environment, InstanceLife, LayerRecord, LifeState, Measured, NetworkRecord, Outcome,
+    StateRecord, Store, Study, StudyRecord, TraceMode,
 };
 use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::CacheMode;
@@ -93,6 +93,17 @@ impl MadeUp {
         }
     }
 
+    /// A run whose instance waited so long for its image, during most of which the disk of the repository was busy, and then lived so long.
+    pub fn life(&mut self, stack: &str, workload: &str, image_bytes: u64, transfer_s: f64, rest_s: f64) {
+        let parsed: nestor_workload::Workload = workload.parse().expect("a workload");
+        self.workload = workload.to_owned();
+        self.run("lives", self.records.len() as u32, stack, 1.0);
+        if let Some(Outcome::Measured(measured)) = self.records.last_mut().map(|record| &mut record.outcome) {
+            measured.load.working_set_bytes = parsed.data_set().bytes;
+            measured.lives = vec![life(image_bytes, transfer_s, rest_s)];
+        }
+    }
+
     /// Keeps that a study of these stacks was run.
     pub fn keep_study(&mut self, name: &str, stacks: &[&str]) {
         let stacks = stacks.iter().map(|stack| (*stack).into()).collect();
@@ -120,6 +131,36 @@ impl MadeUp {
 
 fn hash(study: &str) -> String {
     format!("{:0>16}", study.len())
+}
+
+/// The share of a made-up transfer in which the disk of the repository is busy.
+pub const REPOSITORY_DISK_SHARE: f64 = 0.8;
+
+fn life(image_bytes: u64, transfer_s: f64, rest_s: f64) -> InstanceLife {
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let state = |state: LifeState, begin_ns: u64, end_ns: u64, disk_share: f64| StateRecord {
+        state,
+        begin_ns,
+        end_ns,
+        own_ns: 0,
+        from_repository_bytes: 0,
+        to_repository_bytes: 0,
+        link_busy: 0.5,
+        disks: vec![DiskUse {
+            machine: "repository".into(),
+            read_bytes: 0,
+            written_bytes: 0,
+            busy_ns: (disk_share * (end_ns - begin_ns) as f64) as u64,
+        }],
+        processors: Vec::new(),
+        instructions: None,
+    };
+    let (there, end) = (ns(transfer_s), ns(transfer_s + rest_s));
+    let states = vec![
+        state(LifeState::Transfer, 0, there, REPOSITORY_DISK_SHARE),
+        state(LifeState::Running, there, end, 0.0),
+    ];
+    InstanceLife { image_bytes, states, first_process_ns: None, hello_ns: 0 }
 }
 
 /// Flushes that leave the guest, or that a client asks its server for, and those at the disk, as the stack promises.

@@ -3,6 +3,7 @@
 mod known;
 mod measure;
 mod pasted;
+mod propagated;
 mod question;
 mod recommend;
 mod settled;
@@ -20,7 +21,7 @@ use crate::arguments::{LabArguments, duration};
 #[derive(Args, Debug)]
 pub struct AdviseArguments {
     /// The workload, such as fio:rand-write; mail, web, file and db stand for the four servers
-    #[arg(required_unless_present_any = ["settle", "stack"])]
+    #[arg(required_unless_present_any = ["settle", "stack", "propagate"])]
     pub workload: Option<String>,
     /// File systems of the guest to choose from [default: ext4]
     #[arg(long, value_name = "LEVELS", num_args = 1..)]
@@ -75,10 +76,51 @@ pub struct AdviseArguments {
     pub seed: u64,
     #[command(flatten)]
     pub lab: LabArguments,
-    // Last, because its heading would be that of what follows.
+    // Last, because their headings would be those of what follows.
     #[command(flatten)]
     pub network: NetworkLevels,
+    #[command(flatten)]
+    pub propagation: PropagationArguments,
 }
+
+/// Which way an image should come to its node.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Images that travel")]
+pub struct PropagationArguments {
+    /// Say which way an image of this size, or as long as this file, should come from a repository to its node: copied by which protocol, or
+    /// left there as an overlay; from lives of instances in the results file, of the rate of --link [default: 1gbit]; measures nothing
+    #[arg(long, value_name = "IMAGE", value_parser = propagated::image_bytes, group = OVER_A_LINK, conflicts_with_all = PROPAGATE_CONFLICTS)]
+    pub propagate: Option<u64>,
+    /// How many instances are asked for at once, on one node
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "propagate", conflicts_with_all = PROPAGATE_CONFLICTS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub instances: u32,
+    /// How much an instance reads of its image in its life [default: not known, so the answer is from how much on a copy is better]
+    #[arg(long, value_name = "BYTES", requires = "propagate", conflicts_with_all = PROPAGATE_CONFLICTS, value_parser = propagated::read_bytes)]
+    pub reads: Option<u64>,
+}
+
+/// Arguments of other questions. What belongs to this one conflicts with them too: clap does not ask for an argument that conflicts with one
+/// that is there.
+const PROPAGATE_CONFLICTS: [&str; 18] = [
+    "workload",
+    "guest",
+    "host_fs",
+    "format",
+    "cache",
+    "device",
+    "scheduler",
+    "host_scheduler",
+    "disk",
+    "vm",
+    "yours",
+    "budget",
+    "from",
+    "plan",
+    "settle",
+    "as_",
+    "stack",
+    "seed",
+];
 
 /// What to choose from where the disk is a server's.
 #[derive(Args, Debug)]
@@ -86,7 +128,7 @@ pub struct AdviseArguments {
 pub struct NetworkLevels {
     /// Choose where the file system should be, on the client, in the guest or at the server, and how the server is mounted; prices what a
     /// power cut of the client, a crash of the server and a power cut of the server lose
-    #[arg(long, conflicts_with_all = ["format", "device", "scheduler", "host_scheduler", "settle", "as_", "stack"])]
+    #[arg(long, conflicts_with_all = ["format", "device", "scheduler", "host_scheduler", "settle", "as_", "stack", "propagate"], group = OVER_A_LINK)]
     pub nas: bool,
     /// Where the file system is: nfs (at the server, mounted by the client), vm-nfs (in a guest whose image is on NFS), guest-nfs (in an
     /// image at the server, mounted by the guest), nbd (in a guest whose image is a network disk) [default: all that can be built]
@@ -110,10 +152,13 @@ pub struct NetworkLevels {
     /// For how many seconds the client believes attributes [default: default]
     #[arg(long, value_name = "LEVELS", num_args = 1.., requires = "nas")]
     pub actimeo: Vec<String>,
-    /// Options of the link, such as rate=100mbit:memory=2G
-    #[arg(long, value_name = "OPTIONS", default_value = "", requires = "nas")]
+    /// Options of the link, such as rate=100mbit:memory=2G; of --propagate its rate alone, such as 100mbit
+    #[arg(long, value_name = "OPTIONS", default_value = "", requires = OVER_A_LINK)]
     pub link: String,
 }
+
+/// The questions in which there is a link.
+const OVER_A_LINK: &str = "over_a_link";
 
 /// Where numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -137,11 +182,14 @@ pub enum Tool {
     Mkfs,
 }
 
-/// Recommends a stack for a workload, settles a dispute, or writes a stack for another tool.
+/// Recommends a stack for a workload or a way for an image, settles a dispute, or writes a stack for another tool.
 ///
 /// # Errors
 /// What is wrong with the arguments, or why nothing could be measured.
 pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
+    if let Some(image_bytes) = arguments.propagation.propagate {
+        return propagated::run(arguments, image_bytes);
+    }
     if let Some(id) = &arguments.settle {
         return settled::run(arguments, id);
     }
