@@ -44,9 +44,15 @@ pub enum Earlier {
         extrapolated: Option<f64>,
     },
     /// The overlay, whatever the instance reads.
-    Overlay,
+    Overlay {
+        /// Below so many bytes read the two are not told apart; 0 if they always are.
+        told_apart_from_bytes: f64,
+    },
     /// The copy, whatever the instance reads.
-    Copy,
+    Copy {
+        /// Below so many bytes read the two are not told apart; 0 if they always are.
+        told_apart_from_bytes: f64,
+    },
     /// Not known: it was measured with fewer than three sizes of images or of reads.
     TooFewSizes,
     /// Not known: how much longer a life takes for each byte read is not told apart.
@@ -83,11 +89,15 @@ fn earlier(overlay: &LifeLines<'_>, copy: &LifeLines<'_>, image_bytes: f64) -> O
         return Some(Earlier::SlopesNotToldApart);
     };
     let is_overlay_steeper = left.slope() > copied.slope();
-    if interval.high <= 0.0 {
-        return Some(if is_overlay_steeper { Earlier::Copy } else { Earlier::Overlay });
+    let bytes = crossing.at?;
+    if bytes <= 0.0 {
+        let told_apart_from_bytes = interval.high.max(0.0);
+        return Some(match is_overlay_steeper {
+            true => Earlier::Copy { told_apart_from_bytes },
+            false => Earlier::Overlay { told_apart_from_bytes },
+        });
     }
     let interval = Interval { low: interval.low.max(0.0), ..interval };
-    let bytes = crossing.at?.max(0.0);
     let ranges = [overlay.rest.range(bytes)?, copy.rest.range(bytes)?];
     let extrapolated = ranges
         .iter()

@@ -233,6 +233,26 @@ fn commands_can_be_run() {
     }
 }
 
+#[test]
+fn where_lines_do_not_cross_one_way_is_earlier_whatever_is_read() {
+    let mut lives = usual();
+    let earlier = |lives: &Lives| lives.advice(&question(160 * MIB, 1, None)).cross_overs[0].earlier;
+    // Bytes that are read cost the overlay less than the copy, and its image comes earlier.
+    for life in lives.0.iter_mut().filter(|life| life.reads.is_some()) {
+        let mib = life.reads.as_ref().map_or(0.0, |reads| reads.bytes as f64 / MIB as f64);
+        life.rest.seconds += if life.way.is_copy() { mib } else { 0.0 };
+    }
+    assert_eq!(earlier(&lives), Earlier::Overlay { told_apart_from_bytes: 0.0 });
+    // It takes as long as the copy until it is open, by these few lives.
+    for life in lives.0.iter_mut().filter(|life| !life.way.is_copy()) {
+        life.transfer.seconds = 1.79;
+    }
+    let Earlier::Overlay { told_apart_from_bytes } = earlier(&lives) else { panic!("{:?}", earlier(&lives)) };
+    assert!((0.0..MIB as f64).contains(&told_apart_from_bytes), "{told_apart_from_bytes}");
+    lives.0.retain(|life| life.reads.as_ref().is_none_or(|reads| reads.bytes != 8 * MIB));
+    assert_eq!(earlier(&lives), Earlier::TooFewSizes);
+}
+
 /// Of how many in 1000 studies, in per cent, a way is told apart from another one in vain.
 fn told_apart_in_vain(ways: &[&str]) -> f64 {
     const STUDIES: u32 = 1_000;

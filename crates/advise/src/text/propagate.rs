@@ -154,6 +154,13 @@ fn crossed(crossed: &CrossOver, instances: u32) -> String {
             size(interval.high)
         )
     };
+    let always = |way: &Way, told_apart_from_bytes: f64| {
+        let apart = match told_apart_from_bytes {
+            0.0 => String::new(),
+            bytes => format!("; below {} read they are not told apart", units::size(bytes.round() as u64)),
+        };
+        format!("{way} is done earlier, whatever is read{apart}")
+    };
     let words = match earlier {
         Earlier::OverlayBelow { bytes, interval, extrapolated } => {
             below(overlay, copy, *bytes, interval, *extrapolated)
@@ -161,8 +168,8 @@ fn crossed(crossed: &CrossOver, instances: u32) -> String {
         Earlier::CopyBelow { bytes, interval, extrapolated } => {
             below(copy, overlay, *bytes, interval, *extrapolated)
         }
-        Earlier::Overlay => format!("{overlay} is done earlier, whatever is read"),
-        Earlier::Copy => format!("{copy} is done earlier, whatever is read"),
+        Earlier::Overlay { told_apart_from_bytes } => always(overlay, *told_apart_from_bytes),
+        Earlier::Copy { told_apart_from_bytes } => always(copy, *told_apart_from_bytes),
         Earlier::TooFewSizes => {
             "not known: fewer than three sizes of images or reads were measured".to_owned()
         }
