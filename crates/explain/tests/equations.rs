@@ -390,6 +390,34 @@ fn instructions_of_several_machines_are_not_told_apart() {
     assert_eq!(with_level_in("client"), Some(Why::CountedTogether), "a machine across a link");
 }
 
+/// As `PathLength::of` has it where the processor's mode for guests is not used.
+fn counted_without_guest_mode(stack: &str) -> CellRecord {
+    let mut record = CellRecord { stack: stack.into(), ..record(Some(correlation(ON_EXT3))) };
+    let counted = vec![(Executor::Application, 8_000_000), (Executor::HostKernel, 52_000_000)];
+    measured(&mut record).path_length.as_mut().unwrap().instructions = counted;
+    record
+}
+
+#[test]
+fn instructions_of_a_paravirtualised_domain_are_those_of_domain_and_dom0_together() {
+    let domain = of(&[counted_without_guest_mode("ext3/xen:guest=pv/raw/jfs/hdd")]);
+    let time = domain.processor_time.known().unwrap();
+    let both = time.parts.iter().find(|part| part.is_domain_with_dom0()).unwrap();
+    assert_eq!(both.sides, [Side::FrontEnd, Side::BackEnd]);
+    let requests = domain.request_time.known().unwrap();
+    let times = [Side::FrontEnd, Side::BackEnd].map(|side| requests.together_ns(side));
+    assert_eq!(both.requests_ns, Some(times.iter().sum()));
+    let said = equations_text(&domain, None);
+    assert!(said.contains("front end, back end: domain and dom0 together"), "{said}");
+    assert!(!said.contains("host kernel"), "{said}");
+    // Another type of domain has the mode; dom0 itself is one machine, whose kernel it is.
+    for stack in ["ext3/xen:guest=pvh/raw/jfs/hdd", "ext3/dom0/hdd"] {
+        let said = equations_text(&of(&[counted_without_guest_mode(stack)]), None);
+        assert!(said.contains("host kernel"), "{stack}: {said}");
+        assert!(!said.contains("domain and dom0"), "{stack}: {said}");
+    }
+}
+
 fn any_cause() -> impl Strategy<Value = String> {
     let class = prop::option::of(prop::sample::select(Class::ALL.to_vec()));
     prop::collection::vec(class, 0..4).prop_map(|classes| String::from(Cause(classes)))

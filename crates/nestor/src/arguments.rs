@@ -141,10 +141,9 @@ fn seed(text: &str) -> Result<u64, String> {
 /// Arguments of `nestor compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The stack to compare with
-    pub baseline: String,
-    /// The stack to judge
-    pub candidate: String,
+    /// The stack to compare with, then those to judge; braces make several stacks of one
+    #[arg(value_name = "STACK", required = true, num_args = 1..)]
+    pub stacks: Vec<String>,
     /// The workload
     pub workload: String,
     /// Number of pairs of freshly built stacks to measure

@@ -34,8 +34,9 @@ pub enum Command {
         nestor run ext4/kvm:cache=writeback/qcow2/xfs/hdd:wd-re3 fio:rand-write:bs=4k --replications 5\n  \
         nestor run --on this xfs/file:/srv/disk.img fio:seq-read")]
     Run(RunArguments),
-    /// Run one workload on two stacks, in pairs in random order, and compare them
-    #[command(after_help = "Example:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write")]
+    /// Run one workload on stacks, in pairs in random order, and compare the first with each other one
+    #[command(after_help = "Examples:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
+        nestor compare 'ext3/{kvm,xen:guest={pv,pvh}}/raw/ext3/hdd:wd-re3' fio:seq-write")]
     Compare(CompareArguments),
     /// Run a study: stacks × workloads from a file; continue an interrupted study where it stopped
     #[command(

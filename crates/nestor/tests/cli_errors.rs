@@ -22,6 +22,21 @@ fn run_refused(stack: &str, workload: &str) -> String {
 }
 
 #[test]
+fn a_comparison_needs_two_stacks_that_differ() {
+    for (stacks, are) in [
+        (&["ext4/kvm/hdd"][..], "this is one: `ext4/kvm/hdd`"),
+        (&["ext4/kvm/{raw,raw}/xfs/hdd"], "this is one: `ext4/kvm/{raw,raw}/xfs/hdd`"),
+        (&["ext4/kvm/hdd", "ext4/kvm/hdd"], "these are one and the same: `ext4/kvm/hdd`"),
+    ] {
+        let said = refused(&Sandbox::new(), &[&["compare"], stacks, &["fio:seq-write"]].concat());
+        assert!(said.contains(are) && said.contains("several in braces"), "{said}");
+    }
+    // The last one is the workload.
+    let said = refused(&Sandbox::new(), &["compare", "ext4/kvm/hdd", "ext4/kvm/raw/xfs/hdd"]);
+    assert!(said.contains("ext4/kvm/raw/xfs/hdd"), "{said}");
+}
+
+#[test]
 fn a_stack_that_does_not_fit_together_is_shown_with_what_would() {
     let said = run_refused("ext4/kvm/jfs/hdd", "fio:seq-write");
     assert!(

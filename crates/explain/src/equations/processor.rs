@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use nestor_results::Executor;
-use nestor_stack::{MachineLabel, MachineName};
+use nestor_stack::{Layer, MachineLabel, MachineName};
 use serde::Serialize;
 
 use super::Runs;
@@ -27,15 +27,16 @@ pub struct ProcessorTime {
 /// What executes on one side of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Executed {
-    /// The side; `None` of the application, which is above all requests.
-    pub side: Option<Side>,
+    /// The sides: none of the application, which is above all requests; two of a paravirtualised domain, whose instructions are counted with
+    /// those of dom0.
+    pub sides: Vec<Side>,
     /// Who.
     pub executors: Vec<Executor>,
     /// Their instructions, all of them, whatever for.
     pub instructions: f64,
     /// The time that these take the modelled processor, ns.
     pub executed_ns: f64,
-    /// Time of all requests on this side together, ns; more than the measured time where many are under way at once.
+    /// Time of all requests on these sides together, ns; more than the measured time where many are under way at once.
     pub requests_ns: Option<u64>,
     /// The most of it in which instructions can have been executed for them, ns.
     pub executed_at_most_ns: Option<f64>,
@@ -43,7 +44,19 @@ pub struct Executed {
     pub waited_at_least_ns: Option<f64>,
 }
 
+impl Executed {
+    /// Whether these are the instructions of a domain and of dom0, which run in one mode of the processor.
+    pub fn is_domain_with_dom0(&self) -> bool {
+        self.sides.len() > 1
+    }
+}
+
 impl ProcessorTime {
+    /// Whether a domain and dom0 are counted together.
+    pub fn is_domain_with_dom0(&self) -> bool {
+        self.parts.iter().any(Executed::is_domain_with_dom0)
+    }
+
     pub(super) fn of(runs: &Runs<'_>, requests: Option<&RequestTime>) -> Result<Self, NotKnown> {
         let evidence = &runs.evidence;
         if !evidence.is_counted() {
@@ -56,26 +69,50 @@ impl ProcessorTime {
             });
         }
         runs.counted_apart()?;
-        let has_guest = evidence.instructions.contains_key(&Executor::GuestKernel);
-        let parts = [None, Some(Side::FrontEnd), Some(Side::BackEnd), Some(Side::Disk)]
-            .into_iter()
-            .filter(|side| has_guest || *side != Some(Side::BackEnd))
-            .map(|side| runs.executed(side, executors(side, has_guest), requests))
-            .collect();
+        let counted = Counted::of(runs);
+        let parts = counted.parts().iter().map(|(sides, who)| runs.executed(sides, who, requests)).collect();
         let executed_ns = evidence.processor.ns_of(evidence.instructions.values().sum());
         Ok(Self { elapsed_ns: evidence.elapsed_ns, executed_ns, parts })
     }
 }
 
-/// Who executes on a side.
-const fn executors(side: Option<Side>, has_guest: bool) -> &'static [Executor] {
-    match (side, has_guest) {
-        (None, _) => &[Executor::Application],
-        (Some(Side::FrontEnd), true) => &[Executor::GuestKernel],
-        (Some(Side::FrontEnd), false) => &[Executor::HostKernel],
-        (Some(Side::BackEnd), _) => &[Executor::Hypervisor, Executor::HostKernel],
-        // A disk has a processor of its own.
-        (Some(Side::Disk), _) => &[],
+/// What the counts tell apart.
+enum Counted {
+    /// A guest, by the processor's mode for guests, and what is around it.
+    GuestAndHost,
+    /// A paravirtualised domain of Xen is among the machine around it: both run without that mode.
+    DomainWithDom0,
+    /// There is one machine.
+    OneMachine,
+}
+
+impl Counted {
+    fn of(runs: &Runs<'_>) -> Self {
+        let stack = runs.evidence.stack.value();
+        let without_mode = |layer: &Layer| layer.is_hypervisor() && !layer.uses_guest_mode();
+        match () {
+            () if runs.evidence.instructions.contains_key(&Executor::GuestKernel) => Self::GuestAndHost,
+            () if stack.is_some_and(|stack| stack.layers().iter().any(without_mode)) => Self::DomainWithDom0,
+            () => Self::OneMachine,
+        }
+    }
+
+    /// The sides that are told apart, each with who executes there. A disk has a processor of its own.
+    const fn parts(&self) -> &'static [(&'static [Side], &'static [Executor])] {
+        const ABOVE: (&[Side], &[Executor]) = (&[], &[Executor::Application]);
+        const DISK: (&[Side], &[Executor]) = (&[Side::Disk], &[]);
+        match self {
+            Self::GuestAndHost => &[
+                ABOVE,
+                (&[Side::FrontEnd], &[Executor::GuestKernel]),
+                (&[Side::BackEnd], &[Executor::Hypervisor, Executor::HostKernel]),
+                DISK,
+            ],
+            Self::DomainWithDom0 => {
+                &[ABOVE, (&[Side::FrontEnd, Side::BackEnd], &[Executor::HostKernel]), DISK]
+            }
+            Self::OneMachine => &[ABOVE, (&[Side::FrontEnd], &[Executor::HostKernel]), DISK],
+        }
     }
 }
 
@@ -102,17 +139,18 @@ impl Runs<'_> {
 
     fn executed(
         &self,
-        side: Option<Side>,
+        sides: &'static [Side],
         executors: &'static [Executor],
         requests: Option<&RequestTime>,
     ) -> Executed {
         let counted = |executor: &Executor| self.evidence.instructions.get(executor).copied().unwrap_or(0.0);
         let instructions: f64 = executors.iter().map(counted).sum();
         let executed_ns = self.evidence.processor.ns_of(instructions);
-        let requests_ns = side.and_then(|side| Some(requests?.together_ns(side)));
+        let together = |of: &RequestTime| sides.iter().map(|side| of.together_ns(*side)).sum::<u64>();
+        let requests_ns = requests.filter(|_| !sides.is_empty()).map(together);
         let at_most = requests_ns.map(|ns| executed_ns.min(ns as f64));
         Executed {
-            side,
+            sides: sides.to_vec(),
             executors: executors.to_vec(),
             instructions,
             executed_ns,

@@ -236,15 +236,27 @@ fn processor(page: &mut Page, time_of: &ProcessorTime, has_back_end: bool) {
         "instructions are counted by who executes them and not by request, so a part's time executing is at most theirs; times of \
          requests under way at once add up to more than the measured time",
     );
+    if time_of.is_domain_with_dom0() {
+        page.paragraph(
+            "a paravirtualised domain and the machine around it run without the processor's mode for guests, which would tell their \
+             instructions apart: kernels count together, and so do programs",
+        );
+    }
 }
 
 fn executed_row(part: &Executed, has_back_end: bool) -> [String; 5] {
-    let name = part.side.map_or("above", |side| side.name(has_back_end));
+    let name = match part.sides.as_slice() {
+        [] => "above".to_owned(),
+        sides => units::listed(sides.iter().map(|side| side.name(has_back_end))),
+    };
     let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time);
-    let who = units::listed(part.executors.iter().map(|executor| executor.name()));
+    let who = match part.is_domain_with_dom0() {
+        true => "domain and dom0 together".to_owned(),
+        false => units::listed(part.executors.iter().map(|executor| executor.name())),
+    };
     let counted = !part.executors.is_empty();
     [
-        if counted { format!("{name}: {who}") } else { name.to_owned() },
+        if counted { format!("{name}: {who}") } else { name },
         shown(part.requests_ns.map(|ns| ns as f64)),
         shown(part.executed_at_most_ns),
         shown(part.waited_at_least_ns),

@@ -4,23 +4,24 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_report::{CompareView, compare_text};
-use nestor_results::{StoredRun, TraceCost, trace_costs};
+use nestor_results::{StoredRun, TraceCost, WrittenStack, trace_costs};
 
 use crate::arguments::CompareArguments;
 use crate::commands::run::{one_off, open_store, set_tracing, traced};
 use crate::output::{print_json, style};
 use crate::session;
 
-/// Measures a workload on two stacks in pairs of random order and says how they differ.
+/// Measures a workload on stacks in pairs of random order and says how each differs from the first.
 ///
 /// # Errors
 /// What is wrong with the stacks or the workload, or why there is nothing to compare.
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
-    let stacks = [arguments.baseline.as_str(), arguments.candidate.as_str()];
+    let stacks: Vec<&str> = arguments.stacks.iter().map(String::as_str).collect();
     let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
-    let [baseline, candidate] = study.stacks.as_slice() else {
-        bail!("compare needs two different stacks; these expand to {}", study.stacks.len());
+    let (baseline, candidates) = match study.stacks.as_slice() {
+        [baseline, candidates @ ..] if !candidates.is_empty() => (baseline, candidates),
+        _ => bail!("{}", one_stack(&arguments.stacks)),
     };
     let [workload] = study.workloads.as_slice() else {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
@@ -31,22 +32,48 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let runs_of = |stack: &str| -> Vec<&StoredRun> {
         traced(&runs).filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()
     };
-    let view = CompareView::of(&runs_of(baseline), &runs_of(candidate)).map(CompareView::in_random_order);
-    let Some(view) = view else {
+    let of_baseline = runs_of(baseline);
+    let view = |candidate: &WrittenStack| CompareView::of(&of_baseline, &runs_of(candidate));
+    let views: Vec<CompareView> =
+        candidates.iter().filter_map(view).map(CompareView::in_random_order).collect();
+    if views.is_empty() {
         bail!("nothing was measured, so there is nothing to compare");
-    };
+    }
     if arguments.lab.json {
-        let mut json = serde_json::to_value(&view)?;
-        if !costs.is_empty() {
-            json["trace_costs"] = serde_json::to_value(&costs)?;
-        }
-        print_json(&json)?;
+        print_json(&in_json(&views, &costs)?)?;
     } else {
-        out!("{}", compare_text(&view, style()));
+        out!("{}", in_text(&views));
         print_costs(&costs);
     }
-    let both = !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty();
-    Ok(if both { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_numbers = |view: &CompareView| {
+        !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty()
+    };
+    let all = views.len() == candidates.len() && views.iter().all(has_numbers);
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Why one stack is not enough.
+fn one_stack(stacks: &[String]) -> String {
+    let stack = stacks.first().map_or("", String::as_str);
+    let are = if stacks.len() > 1 { "these are one and the same" } else { "this is one" };
+    format!(
+        "nestor compare needs different stacks, and {are}: `{stack}`\n  \
+         name another stack before the workload, or several in braces, such as 'ext3/kvm/{{raw,qcow2}}/xfs/hdd'"
+    )
+}
+
+/// One comparison after the other.
+fn in_text(views: &[CompareView]) -> String {
+    views.iter().map(|view| compare_text(view, style())).collect::<Vec<_>>().join("\n")
+}
+
+/// One comparison as an object, several as a list of such; what tracing cost is in the first, because it is of all runs.
+fn in_json(views: &[CompareView], costs: &[TraceCost]) -> Result<serde_json::Value> {
+    let mut json = views.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    if let (Some(first), false) = (json.first_mut(), costs.is_empty()) {
+        first["trace_costs"] = serde_json::to_value(costs)?;
+    }
+    Ok(if json.len() == 1 { json.remove(0) } else { json.into() })
 }
 
 /// What tracing cost in each cell that was also run untraced, and in all together.

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use super::*;
 
 const STUDIES: u32 = 1_000;
-const BLOCKS: [usize; 3] = [3, 5, 12];
+const BLOCKS: [usize; 4] = [2, 3, 5, 12];
 /// Standard deviation of the logarithm of one time, as in `verdict_tests.rs`.
 const DEVIATIONS: [f64; 3] = [0.03, 0.20, 0.50];
 /// Sizes of images, in GB (paper D's).

@@ -377,3 +377,7 @@ pub(super) fn positive(row: Row<'_>, column: &str) -> Option<f64> {
 #[cfg(test)]
 #[path = "line_tests.rs"]
 mod line_tests;
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod order_tests;

@@ -158,6 +158,37 @@ fn the_opposite_contradicts_the_rows_that_compare() {
     assert_eq!(kept, Vec::<String>::new());
 }
 
+/// Where the products are measured beside their stand-ins, neither counts as the other.
+#[test]
+fn products_are_told_from_their_stand_ins_by_what_runs_the_guest() {
+    let mut study = Study::parse("studies/type2-postmark.toml", FILE, Some("quick")).unwrap();
+    let products = GUESTS.into_iter().flat_map(|guest| {
+        ["vbox/vdi", "vmware/vmdk"].map(|way| format!("{guest}/{way}:size=2G/ntfs/hdd:st1000lm024:size=4G"))
+    });
+    study.stacks.extend(products.map(Into::into));
+    let (results, figures) = super::judged::judged(study, |_, stack, workload, rule| {
+        let is_product = stack.contains("/vbox/") || stack.contains("/vmware/");
+        let planted = if is_product { Planted::Opposite } else { Planted::Published };
+        (0..rule.replications).map(|block| cell(stack, workload, block, planted)).collect()
+    });
+    let ids = (1..=15).chain(25..=30).map(|number| format!("P-{number}"));
+    for result in ids.map(|id| results.iter().find(|r| r.claim.id == id).unwrap()) {
+        let (products, stand_ins): (Vec<_>, Vec<_>) = result.parts.iter().partition(|part| {
+            ["products", "vbox", "vmware"].iter().any(|product| part.name.starts_with(product))
+        });
+        assert_eq!(products.len(), stand_ins.len(), "{}", result.reason);
+        assert!(stand_ins.iter().all(|part| part.verdict == Verdict::Reproduced), "{}", result.reason);
+        assert!(products.iter().all(|part| part.verdict != Verdict::Reproduced), "{}", result.reason);
+    }
+    let of_large = figures.iter().find(|figure| figure.query.id == "fig-3").unwrap();
+    let series: std::collections::BTreeSet<&str> =
+        of_large.rows.iter().map(|row| row.series.as_str()).collect();
+    assert_eq!(
+        series.into_iter().collect::<Vec<_>>(),
+        ["native", "split vmdk, SAS", "vbox", "vdi, AHCI", "vmware"]
+    );
+}
+
 #[test]
 fn errors_of_the_papers_own_tables_are_named() {
     let (results, _) = judged("quick", Planted::Published);
