@@ -141,7 +141,7 @@ fn an_older_file_gets_the_lives_of_its_records_and_merges_with_them() {
     assert_eq!(merged.merge(&old).unwrap().added, 2);
     for store in [merged, Store::open(&old).unwrap()] {
         let reader = store.reader().unwrap();
-        assert_eq!(rows(&reader, LIVES), ["1 0 13.02 0.0 0.31 1.2"]);
+        assert_eq!(rows(&reader, LIVES), ["1 0 128 13.02 0.0 0.31 1.2"]);
         assert_eq!(rows(&reader, STATES).len(), 6);
     }
 }
