@@ -69,7 +69,7 @@ fn an_instance_goes_through_its_states_and_alike_each_time() {
     );
     assert!(seconds(run, "boot") > seconds(run, "shutdown") && seconds(run, "shutdown") > 0.0);
     // The load is what it would be without a life around it.
-    assert_eq!(number(&run["summary"]["operations"]["read"]["operations"]["value"]), READ_BYTES / 8192.0);
+    assert_eq!(number(&run["summary"]["latency"]["read"]["count"]), READ_BYTES / 8192.0);
 }
 
 #[test]
