@@ -21,7 +21,7 @@ fn value_text(kind: Kind) -> BoxedStrategy<String> {
         Kind::Choice(words) => proptest::sample::select(words.to_vec()).prop_map(str::to_owned).boxed(),
         Kind::File => "[a-z./-]{1,12}".boxed(),
         Kind::Workload => {
-            proptest::sample::select(vec!["fio:rand-read:bs=8k", "postmark:mail", "fio:seq-write"])
+            proptest::sample::select(vec!["fio:rand-read:bs=8k", "postmark:small", "fio:seq-write"])
                 .prop_map(str::to_owned)
                 .boxed()
         }

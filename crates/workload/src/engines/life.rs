@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_runs_in_it_says_what_it_works_on() {
-        assert_eq!(parse("life:cycle:run=postmark:mail").works_on(), WorksOn::Directories);
+        assert_eq!(parse("life:cycle:run=postmark:small").works_on(), WorksOn::Directories);
         assert_eq!(parse("life:cycle:run=fio:rand-read").works_on(), WorksOn::Both);
         assert_eq!(parse("life:cycle").works_on(), WorksOn::Both);
         let script = parse("life:cycle:run=wml:script:file=a.f").script();
