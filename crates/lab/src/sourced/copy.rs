@@ -28,7 +28,6 @@ const TIMES_WIRE: u64 = 100;
 pub(crate) struct CopyServer {
     transfer: &'static Transfer,
     process: u32,
-    log: String,
 }
 
 impl CopyServer {
@@ -68,18 +67,16 @@ pub(super) fn serve(
     let server = (transfer.server)(layer, &image.ends());
     hand_out(&server, &image.machines)?;
     let [repository, _] = &image.machines;
-    let log = format!("{}/server.txt", image.own_directory);
+    let log = image.server_log();
     // The server is asked from its own machine whether it listens.
     enable_loopback(repository)?;
     let process = repository.start_process(Command::new(server.command), &log)?;
     progressing.note_undo(image.repository, UndoStep::EndProcess(process));
-    let serving = CopyServer { transfer, process, log };
+    let serving = CopyServer { transfer, process };
     let ready = server
         .port
         .map_or(Ok(()), |port| repository.await_ready(process, ReadySign::Port(port), SERVER_LIMIT));
-    ready
-        .map(|()| serving)
-        .map_err(|e| e.saying(&said(repository, &format!("{}/server.txt", image.own_directory))))
+    ready.map(|()| serving).map_err(|e| e.saying(&said(repository, &image.server_log())))
 }
 
 /// Writes the server's files, runs what comes before it, and gives the node what it needs of that.
@@ -114,7 +111,7 @@ pub(super) fn fetch(
         let took = Duration::from_nanos(finished.elapsed_ns);
         return Ok(Transferred { propagation: Propagation::Copy, bytes, took });
     }
-    Err(node.program_error(&argv, &finished, limit_s).saying(&said(repository, &server.log)))
+    Err(node.program_error(&argv, &finished, limit_s).saying(&said(repository, &image.server_log())))
 }
 
 /// Seconds that a transfer may take.

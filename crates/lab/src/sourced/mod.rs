@@ -263,6 +263,11 @@ impl SourcedImage {
         self.machines.iter().try_for_each(|machine| remove(machine).map(drop))
     }
 
+    /// What its server has printed, as a file of the repository.
+    fn server_log(&self) -> String {
+        format!("{}/server.txt", self.own_directory)
+    }
+
     /// Reads the length of the image's file, which is complete.
     fn find_length(&mut self) -> Result<(), MachineError> {
         let [repository, _] = &self.machines;
@@ -276,7 +281,17 @@ impl SourcedImage {
 /// The SHA-256 of a file.
 fn digest(machine: &Machine, path: &str) -> Result<String, MachineError> {
     let said = machine.run_ok(Command::new(["sha256sum", "--", path]).timeout_s(DIGEST_LIMIT_S))?;
-    Ok(said.split_whitespace().next().unwrap_or_default().to_owned())
+    Ok(digest_in(&said))
+}
+
+/// The digest that `sha256sum` prints before the name of the file.
+fn digest_in(said: &str) -> String {
+    said.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// What the image's file at the repository is.
+fn format_at_repository(stack: &Stack) -> &str {
+    stack.source().iter().find(|layer| layer.image_format().is_some()).map_or("raw", Layer::name)
 }
 
 /// Compares what the node has at a path with the image at the repository.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use nestor_machine::{Command, Machine, MachineError, Mounting, ReadySign};
+use nestor_stack::Propagation;
 use nestor_stack::layers::network::usual_nfs;
 use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
-use nestor_stack::{Layer, Propagation, Stack};
 
-use super::{DIGEST_LIMIT_S, SourcedImage, Transferred, check_digests, same_digests};
+use super::{
+    DIGEST_LIMIT_S, SourcedImage, Transferred, check_digests, digest_in, format_at_repository, same_digests,
+};
 use crate::built::UndoStep;
 use crate::link::enable_loopback;
 use crate::network_disk;
@@ -63,7 +65,7 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     let layer = stack.layer(image.index);
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let [repository, node] = &image.machines;
-    let (ready, log) = (format!("{}/server.pid", image.own_directory), log_of(image));
+    let (ready, log) = (format!("{}/server.pid", image.own_directory), image.server_log());
     let (address, port) = (&image.remote.server_address, network_disk::PORT.to_string());
     let argv = ["qemu-nbd", "--read-only", "--persistent", "--shared", CONNECTIONS, "--bind", address];
     let more = ["--port", &port, "--export-name", EXPORT, "--pid-file", &ready, "--format"];
@@ -79,7 +81,7 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     let digest = |machine: &Machine| {
         let argv = ["sh", "-c", DIGEST_OF_EXPORT, "sh", &backing];
         let said = machine.run_ok(Command::new(argv).timeout_s(DIGEST_LIMIT_S))?;
-        Ok::<_, MachineError>(said.split_whitespace().next().unwrap_or_default().to_owned())
+        Ok::<_, MachineError>(digest_in(&said))
     };
     let sent = digest(repository).map_err(failed)?;
     same_digests(layer, sent, digest(node).map_err(failed)?)?;
@@ -118,15 +120,6 @@ fn serve_file(
     Ok(OverlayServer { backing, format: format_at_repository(stack).to_owned() })
 }
 
-/// What the image's file at the repository is.
-fn format_at_repository(stack: &Stack) -> &str {
-    stack.source().iter().find(|layer| layer.image_format().is_some()).map_or("raw", Layer::name)
-}
-
-fn log_of(image: &SourcedImage) -> String {
-    format!("{}/server.txt", image.own_directory)
-}
-
 /// Makes the overlay on the node (`qemu-img(1)`).
 ///
 /// # Errors
@@ -142,5 +135,5 @@ pub(super) fn open(image: &SourcedImage, server: &OverlayServer) -> Result<Trans
         let took = Duration::from_nanos(finished.elapsed_ns);
         return Ok(Transferred { propagation: Propagation::Overlay, bytes, took });
     }
-    Err(node.program_error(&argv, &finished, OPEN_LIMIT_S).saying(&said(repository, &log_of(image))))
+    Err(node.program_error(&argv, &finished, OPEN_LIMIT_S).saying(&said(repository, &image.server_log())))
 }

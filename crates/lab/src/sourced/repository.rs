@@ -5,7 +5,7 @@ use std::ops::Range;
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::{Bytes, Layer, LayerIndex, MachineIndex};
 
-use super::SourcedImage;
+use super::{SourcedImage, format_at_repository};
 use crate::built::{Top, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::link_counters::parse_value;
@@ -125,9 +125,7 @@ impl Lab {
             }
         }
         let [repository, _] = &image.machines;
-        let source = progressing.stack.opened_image(image.index);
-        let format = progressing.stack.source().iter().find(|layer| layer.image_format().is_some());
-        let name = format.map_or(source.name(), Layer::name);
+        let name = format_at_repository(progressing.stack);
         // One that could not let go of the image was ended.
         self.standing(image.repository)?;
         if image.contents == image.source {

@@ -2,25 +2,15 @@
 
 use rusqlite::{Connection, params};
 
-use super::rows::integer;
+use super::rows::{for_each_measured, integer};
 use crate::life::{DiskUse, InstanceLife};
-use crate::record::{CellRecord, Measured};
+use crate::record::Measured;
 
 /// Fills what version 14 of the tables added, of runs whose record has it.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
     // Records are long: only those of loads that can have lives are read.
-    let mut runs = connection.prepare(
-        "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')",
-    )?;
-    let mut rows = runs.query([])?;
-    while let Some(row) = rows.next()? {
-        let (run, json): (i64, String) = (row.get(0)?, row.get(1)?);
-        let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
-        if let Some(measured) = record.measured() {
-            insert(connection, run, measured)?;
-        }
-    }
-    Ok(())
+    let runs = "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')";
+    for_each_measured(connection, runs, insert)
 }
 
 /// The lives of a run and their states.

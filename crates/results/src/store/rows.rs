@@ -291,16 +291,25 @@ fn update_processor_time(connection: &Connection, run: i64, measured: &Measured)
 
 /// Fills what version 13 of the tables added, of runs whose program said it. Of IOzone's tests, only re-reading had times of its own then.
 pub(super) fn backfill_processor_time(connection: &Connection) -> rusqlite::Result<()> {
-    let mut runs = connection.prepare(
-        "SELECT r.number, r.record FROM runs AS r JOIN workloads AS w ON w.workload = r.workload \
-         WHERE r.outcome = 'measured' AND w.engine IN ('bonnie', 'iozone')",
-    )?;
+    let runs = "SELECT r.number, r.record FROM runs AS r JOIN workloads AS w ON w.workload = r.workload \
+                WHERE r.outcome = 'measured' AND w.engine IN ('bonnie', 'iozone')";
+    for_each_measured(connection, runs, update_processor_time)
+}
+
+/// Does something with what was measured in each of the runs that a query names, by number and record. A record that is not understood has
+/// nothing that could be filled in.
+pub(super) fn for_each_measured(
+    connection: &Connection,
+    runs: &str,
+    fill: impl Fn(&Connection, i64, &Measured) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut runs = connection.prepare(runs)?;
     let mut rows = runs.query([])?;
     while let Some(row) = rows.next()? {
         let (run, json): (i64, String) = (row.get(0)?, row.get(1)?);
         let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
         if let Some(measured) = record.measured() {
-            update_processor_time(connection, run, measured)?;
+            fill(connection, run, measured)?;
         }
     }
     Ok(())
