@@ -103,12 +103,12 @@ pub struct Lab {
 }
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
-/// its processors and the memory for their hosts allow, otherwise one.
-pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack]) -> usize {
+/// its processors and the memory for their hosts allow, otherwise one. A cell has at most so many instances of its image.
+pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack], instances: u32) -> usize {
     if !place.is_in_virtual_time() {
         return 1;
     }
-    let fitting = machine.memory_bytes / memory::cell_needs(stacks);
+    let fitting = machine.memory_bytes / memory::cell_needs(stacks, instances);
     usize::try_from(fitting.min(u64::from(machine.cpus))).unwrap_or(1).max(1)
 }
 
@@ -173,8 +173,8 @@ impl Lab {
     }
 
     /// How many labs like this one may run such stacks side by side: see [`most_side_by_side`].
-    pub fn most_side_by_side(&self, stacks: &[Stack]) -> usize {
-        most_side_by_side(&self.place, &self.ground_facts, stacks)
+    pub fn most_side_by_side(&self, stacks: &[Stack], instances: u32) -> usize {
+        most_side_by_side(&self.place, &self.ground_facts, stacks, instances)
     }
 
     /// The remark on the place that every result carries.
@@ -270,7 +270,16 @@ impl Lab {
         let under_xen = stack.is_under_xen();
         let for_others = if is_virtual || under_xen { 0 } else { self.host_memory_bytes };
         let stated = memory::stated_host_memory(stack);
-        let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
+        let instances = guests.at_once();
+        if let Some(stated_bytes) = stated {
+            let needed_bytes = memory::instances_need(stack, instances);
+            if instances > 1 && stated_bytes < needed_bytes {
+                return Err(LabProblem::TooManyInstances { instances, needed_bytes, stated_bytes }.into());
+            }
+        }
+        let needed = stated.unwrap_or_else(|| {
+            for_others.max(memory::host_needs(stack)) + memory::more_instances_need(stack, instances)
+        });
         let needs_exactly = stated.is_some() || under_xen;
         let image = self.files_for(stack)?.kernel;
         let fits = |spec: &MachineSpec| {
@@ -324,8 +333,8 @@ impl Lab {
         }
         let place = spec.place;
         let greeted_ns = match guests {
-            Guests::Fresh => parent.read_clock(false).map(Some),
-            Guests::Kept => Ok(None),
+            Guests::Fresh(_) => parent.read_clock(false).map(Some),
+            Guests::Kept | Guests::Started => Ok(None),
         };
         let looked = greeted_ns.map_err(BuildError::from).and_then(|greeted_ns| {
             Ok(Standing { greeted_ns, ..self.look_at(machine, spec, boot.accelerator)? })

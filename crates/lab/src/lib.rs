@@ -66,6 +66,6 @@ pub use network_loss::{Network, NetworkLoss};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
 pub use served_disk::{DiskLog, ServedDisk};
-pub use sourced::{Instance, Transferred};
+pub use sourced::{BootedInstance, Instance, Span, Transferred};
 pub use users_xen::require_users_xen;
 pub use virtual_time::{Joins, VirtualTimeMemory, qemu_identity};

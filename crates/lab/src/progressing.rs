@@ -47,6 +47,8 @@ pub(crate) struct Progressing<'a> {
     pub(crate) seed: Seed,
     /// Whether virtual machines may have been booted before.
     pub(crate) guests: Guests,
+    /// Where its virtual machine stands, if that is not its position in the stack: an instance beside the first.
+    pub(crate) instance_at: Option<MachineIndex>,
     /// Whether no file systems but this stack's are at its place.
     pub(crate) alone: bool,
     pub(crate) machines: Machines<BuiltMachine>,
@@ -69,6 +71,7 @@ impl<'a> Progressing<'a> {
             stack,
             seed,
             guests,
+            instance_at: None,
             alone,
             machines: Machines::default(),
             points: Vec::new(),
@@ -82,6 +85,27 @@ impl<'a> Progressing<'a> {
             network_disks: Vec::new(),
             write_caches: Vec::new(),
         }
+    }
+
+    /// The same stack for another instance on the same machines, whose virtual machine stands at another position. What is undone with the
+    /// first is not undone with it.
+    pub(crate) fn beside(&self, instance_at: MachineIndex) -> Self {
+        Self {
+            instance_at: Some(instance_at),
+            guests: Guests::Started,
+            machines: self.machines.clone(),
+            points: self.points.clone(),
+            modelled: self.modelled,
+            user_medium: self.user_medium,
+            file_systems: self.file_systems.clone(),
+            ..Self::new(self.stack, self.seed, self.alone, Guests::Started)
+        }
+    }
+
+    /// The machine that a layer of the stack makes.
+    pub(crate) fn machine_across(&self, layer: LayerIndex) -> Option<MachineIndex> {
+        let of_stack = self.stack.machine_across(layer)?;
+        Some(self.instance_at.unwrap_or(of_stack))
     }
 
     /// The machine has a block device, which is recorded as the layer's.

@@ -31,8 +31,20 @@ pub(crate) struct RootMachine {
 pub(crate) enum Guests {
     /// Before its state is kept, as far as they need no disk to boot.
     Kept,
-    /// When their layer is built: their boot is measured.
-    Fresh,
+    /// When their layer is built: their boot is measured. So many instances of the stack's virtual machine are to run at the same time.
+    Fresh(u32),
+    /// They have been started for this stack alone.
+    Started,
+}
+
+impl Guests {
+    /// How many instances of its virtual machine a machine has to have room for.
+    pub(crate) const fn at_once(self) -> u32 {
+        match self {
+            Self::Fresh(instances) => instances,
+            Self::Kept | Self::Started => 1,
+        }
+    }
 }
 
 impl RootMachine {

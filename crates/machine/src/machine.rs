@@ -2,6 +2,7 @@
 
 mod counters;
 pub(crate) mod request;
+mod together;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
+pub use together::Timed;
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]

@@ -77,7 +77,7 @@ pub fn run_until_interrupted(
         })
     };
     let mut labs = vec![open()?];
-    let most = as_wished(labs[0].most_side_by_side(&stacks), study, arguments);
+    let most = as_wished(labs[0].most_side_by_side(&stacks, study.most_instances()), study, arguments);
     while labs.len() < most {
         labs.push(open()?);
     }
@@ -98,7 +98,7 @@ pub fn run_until_interrupted(
 pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArguments) -> Result<usize> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let machine = Ground::here()?.machine().facts()?;
-    Ok(as_wished(most_side_by_side(place, &machine, &stacks), study, arguments))
+    Ok(as_wished(most_side_by_side(place, &machine, &stacks, study.most_instances()), study, arguments))
 }
 
 fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize {
@@ -167,8 +167,8 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
 fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
-    if workload.life().is_some() {
-        stack.require_instance()?;
+    if let Some(life) = workload.life() {
+        stack.require_instances(life.count)?;
     }
     let (message, help) = match (workload.works_on(), stack.offers()) {
         (WorksOn::Directories, Offer::Block) => (

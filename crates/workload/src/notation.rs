@@ -236,7 +236,7 @@ impl Workload {
     /// See [`Engine::works_on`].
     pub fn works_on(&self) -> WorksOn {
         match self.life() {
-            Some(LifeCycle { run: Some(run) }) => run.works_on(),
+            Some(LifeCycle { run: Some(run), .. }) => run.works_on(),
             _ => self.engine().works_on(),
         }
     }

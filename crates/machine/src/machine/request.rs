@@ -37,6 +37,12 @@ pub(super) fn own_limit(request: &Request) -> Duration {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
         Request::Inspect { .. } => INSPECTION_LIMIT,
+        Request::Together { lines } => {
+            let of_line = |line: &Vec<Request>| line.iter().map(own_limit).sum::<Duration>();
+            lines.iter().map(of_line).max().unwrap_or_default() + USUAL_LIMIT
+        }
+        Request::Forward { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
+        Request::ShutDownMachine { limit_ms, .. } => Duration::from_millis(*limit_ms) + USUAL_LIMIT,
         _ => USUAL_LIMIT,
     }
 }
@@ -96,6 +102,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::JoinMachines { .. } => "join two machines",
         Request::Pause { .. } => "pause",
         Request::Forward { .. } => "pass on a request",
+        Request::Together { .. } => "do several things at once",
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",
         Request::CreateFile { .. } => "make a file",
