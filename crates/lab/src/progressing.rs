@@ -4,8 +4,8 @@ use nestor_machine::Machine;
 use nestor_stack::{HostTime, LayerIndex, MachineIndex, Machines, Stack, UserMedium};
 
 use crate::built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, Undo, UndoStep,
-    VirtualDisk,
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, ServingProgram, Top,
+    Undo, UndoStep, VirtualDisk,
 };
 use crate::root_machine::Guests;
 use crate::seed::Seed;
@@ -61,6 +61,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) images: Vec<BuiltImage>,
     pub(crate) virtual_disks: Vec<VirtualDisk>,
     pub(crate) network_disks: Vec<NetworkDisk>,
+    pub(crate) image_server: Option<ServingProgram>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
@@ -83,6 +84,7 @@ impl<'a> Progressing<'a> {
             images: Vec::new(),
             virtual_disks: Vec::new(),
             network_disks: Vec::new(),
+            image_server: None,
             write_caches: Vec::new(),
         }
     }
@@ -144,6 +146,7 @@ impl<'a> Progressing<'a> {
             images: self.images,
             virtual_disks: self.virtual_disks,
             network_disks: self.network_disks,
+            image_server: self.image_server,
             write_caches: self.write_caches,
         }
     }

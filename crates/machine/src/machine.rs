@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
 
-use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
+use self::request::{boots_in_virtual_time, describe, own_limit, request_name, runs_programs};
 use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
@@ -91,6 +91,9 @@ impl Machine {
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
         let what = if request::are_logged() { describe(&request) } else { String::new() };
+        if request::are_logged() && runs_programs(&request) {
+            nestor_terminal::errln!("   begins  {}: {what}", self.label);
+        }
         let mut patience = Patience {
             in_virtual_time: self.is_in_virtual_time || boots_in_virtual_time(&request),
             more: if self.route.is_empty() && !matches!(request, Request::StartMachine(_)) {

@@ -275,10 +275,10 @@ fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
     ");
     let ide = "ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd";
     assert!(required(ide, 1).is_ok());
-    insta::assert_snapshot!(required(ide, 2).unwrap_err(), @r"
+    insta::assert_snapshot!(required(ide, 2).unwrap_err(), @"
     a stack cannot be used
       ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd
-           ^^^ several instances boot at once and then get their disks, and this one has its disk from the start
+           ^^^^^^^^^^^^ several instances boot at once and then get their disks, and this one has its disk from the start
       use another disk, as in disk=virtio-blk, or omit count
     ");
 }

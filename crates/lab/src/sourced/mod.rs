@@ -247,6 +247,9 @@ impl Lab {
             Serving::Copy(server) => {
                 server.end(progressing, image);
                 let transferred = transferred?;
+                // What is compared is what is on the disk, and not what the node's memory has of it.
+                let [_, node] = &image.machines;
+                drop_caches(node).map_err(failed)?;
                 check_digests(layer, image, &image.targets)?;
                 image.clear().map_err(failed)?;
                 transferred

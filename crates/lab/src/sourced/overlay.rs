@@ -7,7 +7,7 @@ use nestor_stack::layers::network::usual_nfs;
 use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
 
 use super::{DIGEST_LIMIT_S, SourcedImage, check_digests, digest_in, format_at_repository, same_digests};
-use crate::built::UndoStep;
+use crate::built::{ServingProgram, UndoStep};
 use crate::link::enable_loopback;
 use crate::network_disk;
 use crate::network_file_system::{self, mount_options};
@@ -75,6 +75,7 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     repository
         .await_ready(process, ReadySign::File(ready), SERVER_LIMIT)
         .map_err(|e| failed(e.saying(&said(repository, &log))))?;
+    progressing.image_server = Some(ServingProgram { process, log: log.clone() });
     let backing = format!("nbd://{address}:{port}/{EXPORT}");
     let digest = |machine: &Machine| {
         let argv = ["sh", "-c", DIGEST_OF_EXPORT, "sh", &backing];

@@ -142,30 +142,20 @@ fn a_narrow_terminal_has_the_numbers_without_bars() {
     let text = run_text(&view_of_two(), Style::terminal(80, true));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let from = text.find("  2 instances").unwrap();
-    insta::assert_snapshot!(&text[from..text.find("host Linux").unwrap()], @r"
-    instance 0  seconds   share   link         node   repository
-    pending       0.000   0.0 %    0.0            -            -
-    transfer      3.700  31.3 %  141.0  0.0 / 134.2  133.2 / 0.0
-    boot          2.400  20.3 %    0.0   12.6 / 1.0    0.0 / 0.0
-    running       5.000  42.3 %    0.0   12.6 / 1.0    0.0 / 0.0
-    shutdown      0.700   5.9 %    0.0   12.6 / 1.0    0.0 / 0.0
-    cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
-    whole        11.815
+    insta::assert_snapshot!(&text[from..text.find("host Linux").unwrap()], @"
+    2 instances   first  median    last   link         node   repository
+    pending       0.000   0.000   0.000    0.0            -            -
+    transfer      3.700   5.400   7.100  141.0  0.0 / 134.2  133.2 / 0.0
+    boot          2.400   2.400   2.400    0.0   12.6 / 1.0    0.0 / 0.0
+    running       5.000   5.000   5.000    0.0   12.6 / 1.0    0.0 / 0.0
+    shutdown      0.700   0.700   0.700    0.0   12.6 / 1.0    0.0 / 0.0
+    cleanup       0.015   0.015   0.015    0.0   12.6 / 1.0    0.0 / 0.0
+    whole        11.815  13.515  15.215
     transfer: the processors of the host set the pace, busy 97 % of the time
-    boot: first process after 640.0 ms, agent's hello after 2.15 s
-    link and disks in MB, without 50.0 ms of the laboratory's own
-
-    instance 1  seconds   share   link         node   repository
-    pending       0.000   0.0 %    0.0            -            -
-    transfer      7.100  46.7 %  141.0  0.0 / 134.2  133.2 / 0.0
-    boot          2.400  15.8 %    0.0   12.6 / 1.0    0.0 / 0.0
-    running       5.000  32.9 %    0.0   12.6 / 1.0    0.0 / 0.0
-    shutdown      0.700   4.6 %    0.0   12.6 / 1.0    0.0 / 0.0
-    cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
-    whole        15.215
-    transfer: the processors of the host set the pace, busy 97 % of the time
-    boot: first process after 640.0 ms, agent's hello after 2.15 s
-    link and disks in MB, without 50.0 ms of the laboratory's own
+    boot: agent's hello after 2.15 s to 2.15 s
+    each state begins for all at once; seconds until the first, the middle and
+      the last is done, link and disks of all together, in MB, without 50.0 ms of
+      the laboratory's own
     ");
 }
 

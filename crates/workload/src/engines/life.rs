@@ -223,11 +223,13 @@ mod tests {
 
     #[test]
     fn there_are_as_many_instances_as_are_asked_for() {
-        let workload = parse("life:cycle:count=8:run=fio:rand-read:size=8M");
+        let workload = parse("life:cycle:count=8:run=fio:rand-read:depth=1:size=8M");
         assert_eq!(workload.life().map(|life| life.count), Some(8));
         assert_eq!(parse(&workload.to_string()), workload);
         assert_eq!(workload.demand().outstanding, Some(8), "one in each");
-        assert!(workload.describe().starts_with("8 instances at once, in each of which fio:rand-read"));
+        assert!(
+            workload.describe().starts_with("8 instances at once, in each of which fio:rand-read:depth=1")
+        );
         for refused in ["life:cycle:count=0", "life:cycle:count=65", "life:cycle:count=many"] {
             let said = Workload::parse(refused).unwrap_err().to_string();
             assert!(said.contains("a whole number from 1 to 64"), "{said}");
