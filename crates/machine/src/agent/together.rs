@@ -47,3 +47,6 @@ impl Agent {
 fn timed(begin_ns: u64, answer: Answer) -> TimedAnswer {
     TimedAnswer { begin_ns, end_ns: monotonic_ns(), answer }
 }
+
+#[cfg(test)]
+mod tests;
