@@ -152,7 +152,7 @@ fn a_program_that_copies_and_is_killed_fails_in_the_transfer() {
     let sandbox = Sandbox::new();
     let store = sandbox.text("results.sqlite");
     // Far longer than the program may take, whose time limit kills it.
-    let cut = stack("copy:nbd", "link:rate=1gbit:cut-after=100ms:cut-for=10000s");
+    let cut = stack("copy:nbd", "link:rate=1gbit:cut-after=100ms:cut-for=3600s");
     let run = ["run", &cut, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store];
     let ended = sandbox.nestor(run).assert().failure().get_output().clone();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
