@@ -5,7 +5,7 @@ use std::time::Instant;
 use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk};
 use nestor_stack::{Accelerator, Depth, MachineIndex, Relation, Stack};
 
-use crate::accelerators::machine_identity;
+use crate::accelerators::MachineIdentity;
 use crate::lab::LabFiles;
 use crate::lab_problem::{LabProblem, MemoryDemand};
 use crate::served_disk::ServedRoot;
@@ -75,7 +75,7 @@ impl Lab {
     ) -> Result<(), BuildError> {
         self.check_memory(stack, root, memory_bytes)?;
         let files = self.files_for(stack)?;
-        let identity = machine_identity(&self.ground_facts, &files.hash);
+        let identity = MachineIdentity::of_ground(&self.ground_facts, files.hash.as_ref());
         if self.place.is_in_virtual_time() {
             let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());
             let served = ServedRoot::start(self.ground(), &directory, &files.root)?;
