@@ -20,7 +20,8 @@ pub fn require_machine(stack: &Stack, place: &Place, available_bytes: u64) -> Re
         Place::Emulated(_) => memory::roots_need(stack),
         Place::This => {
             require_medium(stack)?;
-            let guests = stack.machines().inside(MachineIndex::OUTERMOST);
+            let machines = stack.machines();
+            let guests = machines.inside(MachineIndex::OUTERMOST);
             guests.map(|guest| (guest, memory::guest_needs(stack, guest))).collect()
         }
         Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => return Ok(()),
