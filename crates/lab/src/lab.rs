@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nestor_machine::lab_image::LabHash;
 use nestor_machine::{
     Command, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec, hypervisor,
 };
@@ -14,7 +15,7 @@ use nestor_stack::{
     Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
 };
 
-use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
+use crate::accelerators::{AcceleratorMemory, MachineIdentity};
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
@@ -40,8 +41,8 @@ pub struct LabFiles {
     pub root: String,
     /// The hypervisor that boots before the kernel, of an image that has one.
     pub hypervisor: Option<String>,
-    /// Hash of the image's recipe.
-    pub hash: String,
+    /// Hash of the image's recipe; `None` of the files that a running machine has of its own.
+    pub hash: Option<LabHash>,
     /// SHA-256 of the list of its files with their hashes: one recipe makes another image when Debian has other packages.
     pub contents: String,
 }
@@ -314,7 +315,7 @@ impl Lab {
         parent: &Machine,
         spec: MachineSpec,
         (label, guests): (MachineLabel, Guests),
-        identity: &str,
+        identity: &MachineIdentity,
     ) -> Result<Standing, BuildError> {
         let started = parent.start_machine(&spec, &label.to_string());
         // Virtual time asks each time, and what it finds is not known of real time.
@@ -360,7 +361,7 @@ impl Lab {
             modules_cpio: "/boot/modules.cpio".into(),
             root,
             hypervisor: None,
-            hash: String::new(),
+            hash: None,
             contents: String::new(),
         };
         self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
@@ -411,18 +412,14 @@ impl Lab {
     }
 
     /// What is remembered of KVM for a guest at `depth`.
-    pub(crate) fn guest_identity(&self, depth: Depth) -> String {
-        let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());
-        let ground = machine_identity(&self.ground_facts, hash);
-        if self.place.is_emulated() {
-            nested_identity(&ground, self.host_accelerator(), depth)
-        } else {
-            ground
-        }
+    pub(crate) fn guest_identity(&self, depth: Depth) -> MachineIdentity {
+        let hash = self.image.as_ref().and_then(|image| image.hash.as_ref());
+        let ground = MachineIdentity::of_ground(&self.ground_facts, hash);
+        if self.place.is_emulated() { ground.nested(self.host_accelerator(), depth) } else { ground }
     }
 
     /// What was found earlier about KVM.
-    pub(crate) fn recall(&self, identity: &str) -> Option<Accelerator> {
+    pub(crate) fn recall(&self, identity: &MachineIdentity) -> Option<Accelerator> {
         // Without what was found before: a probe takes virtual time, and is answered the same each time.
         if self.place.is_in_virtual_time() {
             return None;
@@ -465,7 +462,7 @@ fn parse_lab_files(text: &str) -> Option<LabFiles> {
         modules_cpio: field("modules_cpio")?,
         root: field("root_squashfs")?,
         hypervisor: field("hypervisor"),
-        hash: field("hash")?,
+        hash: Some(serde_json::from_value(value.get("hash")?.clone()).ok()?),
         contents: field("contents")?,
     })
 }

@@ -4,6 +4,7 @@
 //! removes it. Machines and the modelled disk stay from one stack to the next.
 
 mod accelerators;
+mod beforehand;
 mod builder;
 mod built;
 mod dependencies;
@@ -52,6 +53,7 @@ mod wire;
 mod write_cache;
 
 pub use accelerators::known_accelerator;
+pub use beforehand::require_machine;
 pub use built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Exported, NetworkDisk, Top,
     VirtualDisk,

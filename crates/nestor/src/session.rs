@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_lab::{Lab, LabOptions, most_side_by_side, require_users_xen};
+use nestor_lab::{Lab, LabOptions, most_side_by_side, require_machine, require_users_xen};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_measure::Bench;
@@ -113,6 +113,7 @@ fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize 
 pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     check_wish(&stacks, &arguments.on)?;
+    check_machine(&stacks, &arguments.on)?;
     for written in &study.workloads {
         let Some(workload) = written.value() else { continue };
         check_files(workload)?;
@@ -148,6 +149,17 @@ pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
         PlaceWish::Exactly(place) => place,
     };
     stacks.iter().try_for_each(|stack| check_place(stack, place))
+}
+
+/// Refuses what this machine has no memory or no medium for: one mistyped word makes no results.
+fn check_machine(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
+    let emulated = Place::Emulated(HostTime::Real);
+    let place = match wish {
+        PlaceWish::EmulatedInRightTime => &emulated,
+        PlaceWish::Exactly(place) => place,
+    };
+    let available_bytes = nestor_kernel::memory::total_bytes()?;
+    Ok(stacks.iter().try_for_each(|stack| require_machine(stack, place, available_bytes))?)
 }
 
 /// The same of a place whose time is settled, too.
