@@ -82,7 +82,7 @@ fn go_through(
     let (timed, (first_process_ns, hello_ns)) = lived?;
     taken_down?;
     let Course { image_bytes, states, .. } = course;
-    Ok((timed, InstanceLife { image_bytes, states, first_process_ns, hello_ns }))
+    Ok((timed, InstanceLife { image_bytes, states, first_process_ns, hello_ns, managed: None }))
 }
 
 /// Takes an instance down that was not booted; the error with what has ended on the network, if it comes from that.
