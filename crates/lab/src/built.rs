@@ -122,9 +122,15 @@ pub struct NetworkDisk {
     pub server: MachineIndex,
     /// The layer of its image; `None` for a disk that is a block device of the machine.
     pub image: Option<LayerIndex>,
-    /// The server, which runs until the stack is taken down.
+    pub(crate) program: ServingProgram,
+}
+
+/// A program that serves a layer until the stack is taken down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServingProgram {
+    /// Its process on its machine.
     pub(crate) process: u32,
-    /// What the server has printed, as a file.
+    /// What it has printed, as a file.
     pub(crate) log: String,
 }
 
@@ -157,6 +163,8 @@ pub struct BuiltStack {
     pub virtual_disks: Vec<VirtualDisk>,
     /// Its network disks, the lowest first.
     pub network_disks: Vec<NetworkDisk>,
+    /// What serves the image that stays at the repository, if a program does.
+    pub(crate) image_server: Option<ServingProgram>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }

@@ -7,12 +7,13 @@ mod managers;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use nestor_machine::lab_image::LabHash;
 use nestor_machine::{Facts, LAB_HYPERVISOR, hypervisor};
 use nestor_stack::{LayerSpec, registry};
 use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 
-use crate::accelerators::{AcceleratorMemory, machine_identity};
+use crate::accelerators::{AcceleratorMemory, MachineIdentity};
 use crate::kernel_parts;
 use crate::link_problem::KernelPart;
 use crate::virtual_time::{Joins, MEMORY_FILE, VirtualTimeMemory, qemu_identity};
@@ -49,7 +50,7 @@ pub struct DoctorPlaces {
     /// The directory of work directories.
     pub work_root: PathBuf,
     /// Hash of the lab image and whether it is there.
-    pub lab_image: (String, bool),
+    pub lab_image: (LabHash, bool),
 }
 
 /// A program with the Debian package it comes in and what it is for.
@@ -143,7 +144,7 @@ fn user(facts: &Facts) -> Finding {
 
 fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
     let memory = AcceleratorMemory::open(&places.cache_directory);
-    let identity = machine_identity(facts, &places.lab_image.0);
+    let identity = MachineIdentity::of_ground(facts, Some(&places.lab_image.0));
     match (facts.may_use_hardware, memory.recall(&identity)) {
         (_, Some(found)) if found.is_hardware_assisted() => {
             let works = format!("{} works (a probe booted)", found.name().to_uppercase());
@@ -191,7 +192,7 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
         };
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
-    match memory.recall(&qemu_identity(facts, &places.lab_image.0)) {
+    match memory.recall(&qemu_identity(facts, &places.lab_image.0.to_string())) {
         Some(Joins::Yes { uncounted: None }) => finding(
             SUBJECT,
             State::Ok,
@@ -225,8 +226,7 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
 
 fn lab_image(places: &DoctorPlaces) -> Finding {
     let (hash, is_there) = &places.lab_image;
-    // As its directory is named.
-    let name = hash.get(..16).unwrap_or(hash);
+    let name = hash.short();
     if *is_there {
         finding("lab image", State::Ok, format!("{name} is ready"), "")
     } else {
@@ -352,7 +352,9 @@ fn leftovers(work_root: &Path) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use nestor_machine::lab_image::Recipe;
     use nestor_processor::WhyNotCounted;
+    use nestor_stack::Accelerator;
 
     use super::*;
 
@@ -361,7 +363,7 @@ mod tests {
         DoctorPlaces {
             cache_directory: directory.to_owned(),
             work_root: directory.join("none"),
-            lab_image: ("0123".into(), false),
+            lab_image: (Recipe::built_in().hash(), false),
         }
     }
 
@@ -385,6 +387,27 @@ mod tests {
         assert_eq!(finding("lab image").advice, "nestor lab build");
         assert_eq!(finding("jfs on this kernel").advice, "the emulated host supports it: --on emulated");
         assert_eq!(finding("leftovers").state, State::Ok);
+    }
+
+    #[test]
+    fn what_a_boot_showed_about_kvm_is_what_is_said_of_it() {
+        let facts = Facts { may_use_hardware: true, ..Facts::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        let said = || acceleration(&facts, &places);
+        assert!(said().found.contains("has not been probed yet"), "{}", said().found);
+        // As the lab remembers it, by the hash in the manifest of the image that it boots.
+        let manifest = serde_json::to_value(&places.lab_image.0).unwrap();
+        let booted: LabHash = serde_json::from_value(manifest).unwrap();
+        let mut memory = AcceleratorMemory::open(directory.path());
+        let identity = MachineIdentity::of_ground(&facts, Some(&booted));
+        memory.remember(&identity, Accelerator::Tcg);
+        assert_eq!(said().state, State::Limited);
+        assert!(said().found.contains("did not boot in time"), "{}", said().found);
+        memory.remember(&identity, Accelerator::Kvm);
+        assert_eq!((said().state, said().found.as_str()), (State::Ok, "KVM works (a probe booted)"));
+        let known = crate::known_accelerator(&facts, &places.lab_image.0, directory.path());
+        assert_eq!(known, Some(Accelerator::Kvm));
     }
 
     #[test]
@@ -417,7 +440,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let places = places(directory.path());
         let mut known = VirtualTimeMemory::open(directory.path());
-        let identity = qemu_identity(&facts, "0123");
+        let identity = qemu_identity(&facts, &Recipe::built_in().hash().to_string());
         known.remember(&identity, &Joins::Yes { uncounted: Some(WhyNotCounted::NoInterface) });
         let found = virtual_time(&facts, &places);
         assert_eq!(found.state, State::Limited);

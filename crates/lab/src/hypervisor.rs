@@ -9,7 +9,8 @@ use nestor_machine::{
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{
-    Accelerator, Depth, HypervisorKind, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack,
+    Accelerator, Depth, HypervisorKind, HypervisorSpec, Layer, LayerIndex, MachineIndex, MachineLabel,
+    Relation, Stack,
 };
 
 use crate::built::{BuiltMachine, UndoStep, VirtualDisk};
@@ -75,7 +76,7 @@ impl Lab {
             Thing::Remote { thing, remote } => Below::Network(thing, remote),
             other => Below::Disk(Box::new(attachment(stack, layer, options.kind, &other)?), other),
         };
-        let on = stack.machine_across(index).ok_or_else(starts_none)?;
+        let on = progressing.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.disk.attach() == Attach::AtStart;
         let disk_at_start = below.disk().filter(|_| at_start);
         let place = self.boot_guest(progressing, index, (spec, &options), (on, relation), disk_at_start)?;
@@ -116,10 +117,15 @@ impl Lab {
         let layer = stack.layer(index);
         let files =
             self.files_in(stack, self.machines.parent_across(relation).unwrap_or(MachineIndex::OUTERMOST))?;
-        let guest_spec = self.guest_spec(stack, (on, relation), spec, options, files, disk_at_start);
-        let place = guest_spec.place;
+        let of_stack = stack.machine_across(index).unwrap_or(on);
+        let place = MachinePlace::Guest(on);
+        let guest_spec = MachineSpec {
+            place,
+            ..self.guest_spec(stack, (of_stack, relation), spec, options, files, disk_at_start)
+        };
         let is_new = disk_at_start.is_some();
-        let guest = self.guest(stack, (on, relation), guest_spec, (is_new, progressing.guests)).map_err(
+        let label = stack.machines()[of_stack].label;
+        let guest = self.guest(label, (on, relation), guest_spec, (is_new, progressing.guests)).map_err(
             |e| match e {
                 BuildError::Machine(source) => BuildError::Layer { layer: layer.label(), source },
                 other => other,
@@ -212,15 +218,14 @@ impl Lab {
     /// The guest at a position: the one that is booted, if it fits and none has to be new, otherwise a new one.
     pub(crate) fn guest(
         &mut self,
-        stack: &Stack,
+        label: MachineLabel,
         (index, relation): (MachineIndex, Relation),
         spec: MachineSpec,
         (is_new, guests): (bool, Guests),
     ) -> Result<BuiltMachine, BuildError> {
         let is_kept = self.machines.relation(index) == Some(relation)
             && self.machines.get(index).is_some_and(|standing| fits(standing, &spec));
-        let label = stack.machines()[index].label;
-        if is_new || guests == Guests::Fresh || !is_kept {
+        if is_new || matches!(guests, Guests::Fresh(_)) || !is_kept {
             self.stop_guests(index);
             (self.progress)(&format!("booting the {label}"));
             let outer = self.machine_that_boots(relation)?;

@@ -293,7 +293,7 @@ impl Lab {
             }
             let files = self.files_in(stack, parent)?;
             let spec = self.guest_spec(stack, (index, relation), definition, &options, files, None);
-            self.guest(stack, (index, relation), spec, (false, Guests::Kept))?;
+            self.guest(segment.label, (index, relation), spec, (false, Guests::Kept))?;
         }
         Ok(())
     }
@@ -311,7 +311,7 @@ impl Lab {
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
         let machines = stack.machines();
         let inside = || machines.indexed().filter(|(index, _)| machines.root_of(*index) == root.index);
-        if root.guests == Guests::Fresh {
+        if matches!(root.guests, Guests::Fresh(_)) {
             digest.update("without guests ");
         }
         let guests: Vec<u64> = inside().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nestor_machine::lab_image::LabHash;
 use nestor_machine::{
     Command, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec, hypervisor,
 };
@@ -14,7 +15,7 @@ use nestor_stack::{
     Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
 };
 
-use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
+use crate::accelerators::{AcceleratorMemory, MachineIdentity};
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
@@ -40,8 +41,8 @@ pub struct LabFiles {
     pub root: String,
     /// The hypervisor that boots before the kernel, of an image that has one.
     pub hypervisor: Option<String>,
-    /// Hash of the image's recipe.
-    pub hash: String,
+    /// Hash of the image's recipe; `None` of the files that a running machine has of its own.
+    pub hash: Option<LabHash>,
     /// SHA-256 of the list of its files with their hashes: one recipe makes another image when Debian has other packages.
     pub contents: String,
 }
@@ -103,12 +104,12 @@ pub struct Lab {
 }
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
-/// its processors and the memory for their hosts allow, otherwise one.
-pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack]) -> usize {
+/// its processors and the memory for their hosts allow, otherwise one. A cell has at most so many instances of its image.
+pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack], instances: u32) -> usize {
     if !place.is_in_virtual_time() {
         return 1;
     }
-    let fitting = machine.memory_bytes / memory::cell_needs(stacks);
+    let fitting = machine.memory_bytes / memory::cell_needs(stacks, instances);
     usize::try_from(fitting.min(u64::from(machine.cpus))).unwrap_or(1).max(1)
 }
 
@@ -176,8 +177,8 @@ impl Lab {
     }
 
     /// How many labs like this one may run such stacks side by side: see [`most_side_by_side`].
-    pub fn most_side_by_side(&self, stacks: &[Stack]) -> usize {
-        most_side_by_side(&self.place, &self.ground_facts, stacks)
+    pub fn most_side_by_side(&self, stacks: &[Stack], instances: u32) -> usize {
+        most_side_by_side(&self.place, &self.ground_facts, stacks, instances)
     }
 
     /// The remark on the place that every result carries.
@@ -273,7 +274,16 @@ impl Lab {
         let under_xen = stack.is_under_xen();
         let for_others = if is_virtual || under_xen { 0 } else { self.host_memory_bytes };
         let stated = memory::stated_host_memory(stack);
-        let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
+        let instances = guests.at_once();
+        if let Some(stated_bytes) = stated {
+            let needed_bytes = memory::instances_need(stack, instances);
+            if instances > 1 && stated_bytes < needed_bytes {
+                return Err(LabProblem::TooManyInstances { instances, needed_bytes, stated_bytes }.into());
+            }
+        }
+        let needed = stated.unwrap_or_else(|| {
+            for_others.max(memory::host_needs(stack)) + memory::more_instances_need(stack, instances)
+        });
         let needs_exactly = stated.is_some() || under_xen;
         let image = self.files_for(stack)?.kernel;
         let fits = |spec: &MachineSpec| {
@@ -308,7 +318,7 @@ impl Lab {
         parent: &Machine,
         spec: MachineSpec,
         (label, guests): (MachineLabel, Guests),
-        identity: &str,
+        identity: &MachineIdentity,
     ) -> Result<Standing, BuildError> {
         let started = parent.start_machine(&spec, &label.to_string());
         // Virtual time asks each time, and what it finds is not known of real time.
@@ -327,8 +337,8 @@ impl Lab {
         }
         let place = spec.place;
         let greeted_ns = match guests {
-            Guests::Fresh => parent.read_clock(false).map(Some),
-            Guests::Kept => Ok(None),
+            Guests::Fresh(_) => parent.read_clock(false).map(Some),
+            Guests::Kept | Guests::Started => Ok(None),
         };
         let looked = greeted_ns.map_err(BuildError::from).and_then(|greeted_ns| {
             Ok(Standing { greeted_ns, ..self.look_at(machine, spec, boot.accelerator)? })
@@ -354,7 +364,7 @@ impl Lab {
             modules_cpio: "/boot/modules.cpio".into(),
             root,
             hypervisor: None,
-            hash: String::new(),
+            hash: None,
             contents: String::new(),
         };
         self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
@@ -405,18 +415,14 @@ impl Lab {
     }
 
     /// What is remembered of KVM for a guest at `depth`.
-    pub(crate) fn guest_identity(&self, depth: Depth) -> String {
-        let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());
-        let ground = machine_identity(&self.ground_facts, hash);
-        if self.place.is_emulated() {
-            nested_identity(&ground, self.host_accelerator(), depth)
-        } else {
-            ground
-        }
+    pub(crate) fn guest_identity(&self, depth: Depth) -> MachineIdentity {
+        let hash = self.image.as_ref().and_then(|image| image.hash.as_ref());
+        let ground = MachineIdentity::of_ground(&self.ground_facts, hash);
+        if self.place.is_emulated() { ground.nested(self.host_accelerator(), depth) } else { ground }
     }
 
     /// What was found earlier about KVM.
-    pub(crate) fn recall(&self, identity: &str) -> Option<Accelerator> {
+    pub(crate) fn recall(&self, identity: &MachineIdentity) -> Option<Accelerator> {
         // Without what was found before: a probe takes virtual time, and is answered the same each time.
         if self.place.is_in_virtual_time() {
             return None;
@@ -459,7 +465,7 @@ fn parse_lab_files(text: &str) -> Option<LabFiles> {
         modules_cpio: field("modules_cpio")?,
         root: field("root_squashfs")?,
         hypervisor: field("hypervisor"),
-        hash: field("hash")?,
+        hash: Some(serde_json::from_value(value.get("hash")?.clone()).ok()?),
         contents: field("contents")?,
     })
 }

@@ -88,6 +88,19 @@ pub enum LabProblem {
         /// What this machine has.
         available_bytes: u64,
     },
+    /// More instances than the memory that the stack gives its node can hold.
+    #[error(
+        "{instances} instances need {} MiB of memory on their node, which the stack says has {} MiB; omit `host-memory`, raise it, or \
+         lower `count`", needed_bytes >> 20, stated_bytes >> 20
+    )]
+    TooManyInstances {
+        /// How many.
+        instances: u32,
+        /// What they need with their hypervisors, in bytes.
+        needed_bytes: u64,
+        /// What the stack says (`host-memory`), in bytes.
+        stated_bytes: u64,
+    },
     /// The disk server of the lab image's root.
     #[error("the lab image's root could not be served: {source}")]
     RootNotServed {

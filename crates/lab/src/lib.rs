@@ -4,6 +4,7 @@
 //! removes it. Machines and the modelled disk stay from one stack to the next.
 
 mod accelerators;
+mod beforehand;
 mod builder;
 mod built;
 mod dependencies;
@@ -52,6 +53,7 @@ mod wire;
 mod write_cache;
 
 pub use accelerators::known_accelerator;
+pub use beforehand::require_machine;
 pub use built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Exported, NetworkDisk, Top,
     VirtualDisk,
@@ -66,6 +68,6 @@ pub use network_loss::{Network, NetworkLoss};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
 pub use served_disk::{DiskLog, ServedDisk};
-pub use sourced::{Instance, Transferred};
+pub use sourced::{BootedInstance, Instance, Span, Transferred};
 pub use users_xen::require_users_xen;
 pub use virtual_time::{Joins, VirtualTimeMemory, qemu_identity};

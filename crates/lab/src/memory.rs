@@ -37,6 +37,16 @@ pub fn host_needs(stack: &Stack) -> u64 {
     stated_host_memory(stack).unwrap_or_else(|| HOST_BYTES + inside_needs(stack, MachineIndex::OUTERMOST))
 }
 
+/// What instances of a stack's virtual machines cost its host together.
+pub fn instances_need(stack: &Stack, instances: u32) -> u64 {
+    u64::from(instances) * inside_needs(stack, MachineIndex::OUTERMOST)
+}
+
+/// What those beside the first cost it.
+pub fn more_instances_need(stack: &Stack, instances: u32) -> u64 {
+    instances_need(stack, instances.saturating_sub(1))
+}
+
 /// How much memory a stack says its outermost host has, neither more nor less, with its guests or, without any, its disk; `None` if it
 /// says nothing.
 pub fn stated_host_memory(stack: &Stack) -> Option<u64> {
@@ -56,9 +66,14 @@ fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
     stack.machines().inside(machine).filter_map(said).max()
 }
 
-/// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host and those beside it, and a third more for the rest.
-pub fn cell_needs(stacks: &[Stack]) -> u64 {
-    let together = |stack| roots_need(stack).into_iter().map(|(_, bytes)| bytes).sum::<u64>();
+/// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host and those beside it, and a third more for the
+/// rest. Of stacks with a source, so many instances may run at the same time.
+pub fn cell_needs(stacks: &[Stack], instances: u32) -> u64 {
+    let together = |stack: &Stack| {
+        let instances = if stack.sourced_image().is_some() { instances } else { 1 };
+        let roots = roots_need(stack).into_iter().map(|(_, bytes)| bytes).sum::<u64>();
+        roots + more_instances_need(stack, instances)
+    };
     stacks.iter().map(together).max().unwrap_or_default().max(3) / 3 * 4
 }
 
@@ -100,6 +115,16 @@ mod tests {
     }
 
     #[test]
+    fn each_instance_costs_its_host_a_guest_and_a_hypervisor() {
+        let stack = Stack::parse("ext4/kvm:memory=512M/copy:nbd/ext4/hdd//link/raw/ext4/hdd").unwrap();
+        let needs = |instances| {
+            (instances_need(&stack, instances) >> 20, more_instances_need(&stack, instances) >> 20)
+        };
+        assert_eq!(needs(1), (512 + 192, 0));
+        assert_eq!(needs(3), (3 * (512 + 192), 2 * (512 + 192)));
+    }
+
+    #[test]
     fn what_is_written_holds() {
         assert_eq!(needs("ext4/kvm:memory=512M/hdd").1, [512]);
         assert_eq!(needs("ext4/kvm/raw/ext4/kvm:memory=640M/hdd").1, [640, 256]);
@@ -116,7 +141,7 @@ mod tests {
         let with_guest = "ext2/kvm:memory=512M/raw/nfs/link/ext4/hdd";
         assert_eq!(roots(with_guest), [1024, 512 + 192 + 512]);
         let stack = Stack::parse(with_guest).unwrap();
-        assert_eq!(cell_needs(&[stack]), ((1024 + 512 + 192 + 512) << 20) / 3 * 4);
+        assert_eq!(cell_needs(&[stack], 1), ((1024 + 512 + 192 + 512) << 20) / 3 * 4);
     }
 
     #[test]

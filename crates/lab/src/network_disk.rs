@@ -6,7 +6,7 @@ use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Stack};
 
-use crate::built::{BuiltStack, NetworkDisk, UndoStep};
+use crate::built::{BuiltStack, NetworkDisk, ServingProgram, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
@@ -71,10 +71,16 @@ impl Lab {
         Ok(progressing.offer_device(index, on, device, served.zeroed))
     }
 
-    /// What the servers of network disks said that have ended although the stack is still built.
+    /// What the servers of network disks, and that of an image at the repository, said that have ended although the stack is still built.
     pub fn ended_servers(&self, built: &BuiltStack) -> Vec<String> {
-        let servers = built.network_disks.iter();
-        servers.filter_map(|disk| ended(&built.stack, disk, &built.machines[disk.server].machine)).collect()
+        let stack = &built.stack;
+        let disks = built.network_disks.iter().map(|disk| (disk.layer, disk.server, &disk.program));
+        let image = stack.sourced_image().zip(stack.repository()).zip(built.image_server.as_ref());
+        let image = image.map(|((layer, repository), program)| (layer, repository, program));
+        let ended_of = |(layer, machine, program): (LayerIndex, MachineIndex, &ServingProgram)| {
+            ended(&stack.layer(layer).label(), program, &built.machines.get(machine)?.machine)
+        };
+        disks.chain(image).filter_map(ended_of).collect()
     }
 }
 
@@ -117,7 +123,12 @@ fn serve(
         .await_ready(process, ReadySign::File(ready), SERVER_LIMIT)
         .map_err(|e| e.saying(&said(&server, &log)))?;
     let image = served.image;
-    progressing.network_disks.push(NetworkDisk { layer: index, server: on, image, process, log });
+    progressing.network_disks.push(NetworkDisk {
+        layer: index,
+        server: on,
+        image,
+        program: ServingProgram { process, log },
+    });
     Ok(())
 }
 
@@ -175,12 +186,12 @@ pub(crate) fn detach(client: &Machine, device: &str) -> Result<(), MachineError>
 }
 
 /// What is to be said of a server that has ended; `None` of one that runs, or whose machine does not answer.
-fn ended(stack: &Stack, disk: &NetworkDisk, server: &Machine) -> Option<String> {
+fn ended(layer: &str, program: &ServingProgram, server: &Machine) -> Option<String> {
     // A program that runs is told from one that has ended by why it has not made a file.
     let waited =
-        server.await_ready(disk.process, ReadySign::File(NEVER_MADE.to_owned()), Duration::ZERO).err()?;
+        server.await_ready(program.process, ReadySign::File(NEVER_MADE.to_owned()), Duration::ZERO).err()?;
     let Cause::ProgramFailed { ended, .. } = waited.cause() else { return None };
-    let (layer, said) = (stack.layer(disk.layer).label(), said(server, &disk.log));
+    let said = said(server, &program.log);
     let said = if said.is_empty() { said } else { format!(": {said}") };
     Some(format!("{}: the server of {layer} {ended}{said}", server.label()))
 }

@@ -4,8 +4,8 @@ use nestor_machine::Machine;
 use nestor_stack::{HostTime, LayerIndex, MachineIndex, Machines, Stack, UserMedium};
 
 use crate::built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, Top, Undo, UndoStep,
-    VirtualDisk,
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, ServingProgram, Top,
+    Undo, UndoStep, VirtualDisk,
 };
 use crate::root_machine::Guests;
 use crate::seed::Seed;
@@ -47,6 +47,8 @@ pub(crate) struct Progressing<'a> {
     pub(crate) seed: Seed,
     /// Whether virtual machines may have been booted before.
     pub(crate) guests: Guests,
+    /// Where its virtual machine stands, if that is not its position in the stack: an instance beside the first.
+    pub(crate) instance_at: Option<MachineIndex>,
     /// Whether no file systems but this stack's are at its place.
     pub(crate) alone: bool,
     pub(crate) machines: Machines<BuiltMachine>,
@@ -59,6 +61,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) images: Vec<BuiltImage>,
     pub(crate) virtual_disks: Vec<VirtualDisk>,
     pub(crate) network_disks: Vec<NetworkDisk>,
+    pub(crate) image_server: Option<ServingProgram>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
@@ -69,6 +72,7 @@ impl<'a> Progressing<'a> {
             stack,
             seed,
             guests,
+            instance_at: None,
             alone,
             machines: Machines::default(),
             points: Vec::new(),
@@ -80,8 +84,30 @@ impl<'a> Progressing<'a> {
             images: Vec::new(),
             virtual_disks: Vec::new(),
             network_disks: Vec::new(),
+            image_server: None,
             write_caches: Vec::new(),
         }
+    }
+
+    /// The same stack for another instance on the same machines, whose virtual machine stands at another position. What is undone with the
+    /// first is not undone with it.
+    pub(crate) fn beside(&self, instance_at: MachineIndex) -> Self {
+        Self {
+            instance_at: Some(instance_at),
+            guests: Guests::Started,
+            machines: self.machines.clone(),
+            points: self.points.clone(),
+            modelled: self.modelled,
+            user_medium: self.user_medium,
+            file_systems: self.file_systems.clone(),
+            ..Self::new(self.stack, self.seed, self.alone, Guests::Started)
+        }
+    }
+
+    /// The machine that a layer of the stack makes.
+    pub(crate) fn machine_across(&self, layer: LayerIndex) -> Option<MachineIndex> {
+        let of_stack = self.stack.machine_across(layer)?;
+        Some(self.instance_at.unwrap_or(of_stack))
     }
 
     /// The machine has a block device, which is recorded as the layer's.
@@ -120,6 +146,7 @@ impl<'a> Progressing<'a> {
             images: self.images,
             virtual_disks: self.virtual_disks,
             network_disks: self.network_disks,
+            image_server: self.image_server,
             write_caches: self.write_caches,
         }
     }

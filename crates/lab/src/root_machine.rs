@@ -5,9 +5,10 @@ use std::time::Instant;
 use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk};
 use nestor_stack::{Accelerator, Depth, MachineIndex, Relation, Stack};
 
-use crate::accelerators::machine_identity;
+use crate::accelerators::MachineIdentity;
+use crate::beforehand::require_memory;
 use crate::lab::LabFiles;
-use crate::lab_problem::{LabProblem, MemoryDemand};
+use crate::lab_problem::LabProblem;
 use crate::served_disk::ServedRoot;
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::{BuildError, Lab, memory};
@@ -31,8 +32,20 @@ pub(crate) struct RootMachine {
 pub(crate) enum Guests {
     /// Before its state is kept, as far as they need no disk to boot.
     Kept,
-    /// When their layer is built: their boot is measured.
-    Fresh,
+    /// When their layer is built: their boot is measured. So many instances of the stack's virtual machine are to run at the same time.
+    Fresh(u32),
+    /// They have been started for this stack alone.
+    Started,
+}
+
+impl Guests {
+    /// How many instances of its virtual machine a machine has to have room for.
+    pub(crate) const fn at_once(self) -> u32 {
+        match self {
+            Self::Fresh(instances) => instances,
+            Self::Kept | Self::Started => 1,
+        }
+    }
 }
 
 impl RootMachine {
@@ -63,7 +76,7 @@ impl Lab {
     ) -> Result<(), BuildError> {
         self.check_memory(stack, root, memory_bytes)?;
         let files = self.files_for(stack)?;
-        let identity = machine_identity(&self.ground_facts, &files.hash);
+        let identity = MachineIdentity::of_ground(&self.ground_facts, files.hash.as_ref());
         if self.place.is_in_virtual_time() {
             let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());
             let served = ServedRoot::start(self.ground(), &directory, &files.root)?;
@@ -87,20 +100,14 @@ impl Lab {
     /// Refuses a root machine that with the other ones of its stack asks for more memory than the ground has.
     fn check_memory(&self, stack: &Stack, root: RootMachine, memory_bytes: u64) -> Result<(), LabProblem> {
         let available_bytes = self.ground_facts.memory_bytes;
-        let labels = stack.machines();
         let demand = |(index, needed)| {
             // One that stands may have more than this stack needs.
             let stands = self.machines.get(index).and_then(|standing| standing.booted.as_ref());
             let other = stands.map_or(needed, |booted| booted.spec.memory_bytes);
-            let bytes = if index == root.index { memory_bytes } else { other };
-            MemoryDemand { machine: labels[index].label, bytes }
+            (index, if index == root.index { memory_bytes } else { other })
         };
-        let machines: Vec<MemoryDemand> = memory::roots_need(stack).into_iter().map(demand).collect();
-        let needed_bytes: u64 = machines.iter().map(|machine| machine.bytes).sum();
-        if needed_bytes > available_bytes / 10 * 9 {
-            return Err(LabProblem::TooMuchMemory { machines, available_bytes });
-        }
-        Ok(())
+        let machines: Vec<_> = memory::roots_need(stack).into_iter().map(demand).collect();
+        require_memory(stack, &machines, available_bytes)
     }
 
     /// Processors of a root machine: of one beside another, what its link says.

@@ -35,7 +35,8 @@ pub(crate) fn take(
     taken
 }
 
-fn not_there(path: &str, wanted: FileKind) -> String {
+/// What to do about a medium that does not exist.
+pub(crate) fn not_there(path: &str, wanted: FileKind) -> String {
     match wanted {
         FileKind::File => {
             format!("the file {path} does not exist; make it with `truncate --size 16G {path}`")
@@ -45,7 +46,7 @@ fn not_there(path: &str, wanted: FileKind) -> String {
 }
 
 /// What to write instead of `dev:` or `file:` with something of another kind.
-fn wrong_kind(path: &str, found: FileKind, wanted: FileKind) -> String {
+pub(crate) fn wrong_kind(path: &str, found: FileKind, wanted: FileKind) -> String {
     let instead = match found {
         FileKind::BlockDevice => format!("write `dev:{path}`"),
         FileKind::File => format!("write `file:{path}`"),

@@ -43,7 +43,7 @@ pub use hosted::here as hosted_here;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use libvirt::{here as libvirt_here, serve_inside as serve_agent_in_domain};
 pub use loss::Loss;
-pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
+pub use machine::{Boot, Machine, SMALL_FILE_BYTES, Timed};
 pub use message::{Command, Facts, Finished, ReadySign};
 pub use mounting::Mounting;
 pub use nfs_export::{EXPORTED, NfsExport};

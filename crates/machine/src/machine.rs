@@ -2,13 +2,14 @@
 
 mod counters;
 pub(crate) mod request;
+mod together;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
 
-use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
+use self::request::{boots_in_virtual_time, describe, own_limit, request_name, runs_programs};
 use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
@@ -20,6 +21,7 @@ use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
+pub use together::Timed;
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]
@@ -89,6 +91,9 @@ impl Machine {
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
         let what = if request::are_logged() { describe(&request) } else { String::new() };
+        if request::are_logged() && runs_programs(&request) {
+            nestor_terminal::errln!("   begins  {}: {what}", self.label);
+        }
         let mut patience = Patience {
             in_virtual_time: self.is_in_virtual_time || boots_in_virtual_time(&request),
             more: if self.route.is_empty() && !matches!(request, Request::StartMachine(_)) {

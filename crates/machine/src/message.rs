@@ -26,7 +26,7 @@ pub use machine_facts::Facts;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 21;
+pub const PROTOCOL: u32 = 22;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -354,6 +354,12 @@ pub enum Request {
         /// The request.
         request: Box<Request>,
     },
+    /// Carry out lines of requests: the lines at the same time, the requests of a line one after the other, up to the first that is refused
+    /// or whose program fails. Answered by [`Answer::Together`].
+    Together {
+        /// The lines.
+        lines: Vec<Vec<Request>>,
+    },
     /// Take down everything this agent made, in reverse order.
     TakeDown,
     /// Make a directory of a random name that only the agent's user may enter, below the agent's work directory, with which
@@ -424,6 +430,19 @@ pub enum Answer {
     TickOffset(i64),
     /// What a back end has served since it was connected.
     Served(ServedRequests),
+    /// To each line of [`Request::Together`], to those of its requests that were begun.
+    Together(Vec<Vec<TimedAnswer>>),
+}
+
+/// An answer with the time of its request.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TimedAnswer {
+    /// When it was begun, on `CLOCK_MONOTONIC`, ns.
+    pub begin_ns: u64,
+    /// When it had ended.
+    pub end_ns: u64,
+    /// The answer.
+    pub answer: Answer,
 }
 
 /// Writes one frame; how many bytes it has.

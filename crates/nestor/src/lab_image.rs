@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use nestor_lab::{BuildError, LabFiles, LabProblem};
-use nestor_machine::lab_image::{self, EnsureOptions, LabImage, LabProgress, Recipe};
+use nestor_machine::lab_image::{self, EnsureOptions, LabHash, LabImage, LabProgress, Recipe};
 use nestor_stack::LabPack;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -15,7 +15,7 @@ use crate::paths;
 use crate::progress::Progress;
 
 /// Hash of the current recipe and whether its image is there.
-pub fn state() -> (String, bool) {
+pub fn state() -> (LabHash, bool) {
     (Recipe::built_in().hash(), lab_image::find(&paths::cache_directory(), None).is_some())
 }
 
@@ -97,7 +97,7 @@ fn files_of(image: &LabImage) -> Result<LabFiles> {
         modules_cpio: text(&image.modules_cpio),
         root: text(&image.root_squashfs),
         hypervisor: image.hypervisor.as_deref().map(text),
-        hash: image.manifest.hash.clone(),
+        hash: Some(image.manifest.hash.clone()),
         contents: image.contents()?,
     })
 }

@@ -17,6 +17,7 @@ mod named;
 mod paths;
 mod place;
 mod progress;
+mod results_file;
 mod scripts;
 mod session;
 mod signals;

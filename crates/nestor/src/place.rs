@@ -125,7 +125,7 @@ struct Known {
 impl Known {
     fn of(facts: &Facts) -> Self {
         let (directory, (lab_hash, _)) = (paths::cache_directory(), lab_image::state());
-        let identity = qemu_identity(facts, &lab_hash);
+        let identity = qemu_identity(facts, &lab_hash.to_string());
         let joins = VirtualTimeMemory::open(&directory).recall(&identity);
         Self { accelerator: nestor_lab::known_accelerator(facts, &lab_hash, &directory), joins, identity }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_lab::{Lab, LabOptions, most_side_by_side, require_users_xen};
+use nestor_lab::{Lab, LabOptions, most_side_by_side, require_machine, require_users_xen};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_measure::Bench;
@@ -82,7 +82,7 @@ pub fn run_until_interrupted(
         })
     };
     let mut labs = vec![open()?];
-    let most = as_wished(labs[0].most_side_by_side(&stacks), study, arguments);
+    let most = as_wished(labs[0].most_side_by_side(&stacks, study.most_instances()), study, arguments);
     while labs.len() < most {
         labs.push(open()?);
     }
@@ -103,7 +103,7 @@ pub fn run_until_interrupted(
 pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArguments) -> Result<usize> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let machine = Ground::here()?.machine().facts()?;
-    Ok(as_wished(most_side_by_side(place, &machine, &stacks), study, arguments))
+    Ok(as_wished(most_side_by_side(place, &machine, &stacks, study.most_instances()), study, arguments))
 }
 
 fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize {
@@ -118,6 +118,7 @@ fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize 
 pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     check_wish(&stacks, &arguments.on)?;
+    check_machine(&stacks, &arguments.on)?;
     for written in &study.workloads {
         let Some(workload) = written.value() else { continue };
         check_files(workload)?;
@@ -155,6 +156,17 @@ pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
     stacks.iter().try_for_each(|stack| check_place(stack, place))
 }
 
+/// Refuses what this machine has no memory or no medium for: one mistyped word makes no results.
+fn check_machine(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
+    let emulated = Place::Emulated(HostTime::Real);
+    let place = match wish {
+        PlaceWish::EmulatedInRightTime => &emulated,
+        PlaceWish::Exactly(place) => place,
+    };
+    let available_bytes = nestor_kernel::memory::total_bytes()?;
+    Ok(stacks.iter().try_for_each(|stack| require_machine(stack, place, available_bytes))?)
+}
+
 /// The same of a place whose time is settled, too.
 ///
 /// # Errors
@@ -173,7 +185,7 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
 fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
     if let Some(life) = workload.life() {
-        stack.require_instance()?;
+        stack.require_instances(life.count)?;
         check_managed_life(stack, &life)?;
     } else if let Some((at, instance)) = stack.managed() {
         let product = instance.kind().product();
@@ -198,7 +210,12 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
 
 /// Nothing runs in an instance of a manager: Nestor has no way into it.
 fn check_managed_life(stack: &Stack, life: &LifeCycle) -> Result<()> {
-    let (Some((at, instance)), Some(run)) = (stack.managed(), &life.run) else { return Ok(()) };
+    let Some((at, instance)) = stack.managed() else { return Ok(()) };
+    if life.count > 1 {
+        let message = format!("{} is asked for one instance at a time", instance.kind().product());
+        return Err(StackError::at_layer(stack, at, message, "omit count=: life:cycle").into());
+    }
+    let Some(run) = &life.run else { return Ok(()) };
     let message = format!(
         "{run} is to run in an instance that {} starts, and Nestor has no way into it",
         instance.kind().product()

@@ -73,7 +73,13 @@ pub fn plan(
         None => Slurm::processors(how.partition.as_deref())?,
     };
     let stacks: Vec<Stack> = record.study.stacks.iter().filter_map(|stack| stack.value().cloned()).collect();
-    Ok(Spread::plan(store, record, effort, tasks_at_once, cell_needs(&stacks))?)
+    Ok(Spread::plan(
+        store,
+        record,
+        effort,
+        tasks_at_once,
+        cell_needs(&stacks, record.study.most_instances()),
+    )?)
 }
 
 /// Runs what is left of a study on the cluster; returns how it ended, and whether it was interrupted.

@@ -2,10 +2,16 @@
 
 mod support;
 
+use std::collections::HashSet;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
-use support::{Sandbox, alone, json};
+use support::{Sandbox, alone, json, signal};
 
 const VIRTUAL: &str = "emulated:time=virtual";
 
@@ -115,7 +121,7 @@ fn broken_on_the_way(what: &[&str], words: &str) {
     let slow = stack("copy:nbd", "link:rate=1mbit");
     let mut run =
         sandbox.start(&["run", &slow, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store], &[]);
-    run.wait_for_log(&["host: nbdcopy"]);
+    run.wait_for_log(&["begins  host: nbdcopy"]);
     let pid = run.wait_for_process(what);
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs");
     assert!(killed.success(), "process {pid} is there");
@@ -137,6 +143,137 @@ fn a_link_that_is_cut_while_the_image_comes() {
 #[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
 fn a_repository_that_dies_while_the_image_comes() {
     broken_on_the_way(&["qemu-system", "-name client"], "the repository, which is at an end of the link");
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn a_program_that_copies_and_is_killed_fails_in_the_transfer() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    // Far longer than the program may take, whose time limit kills it.
+    let cut = stack("copy:nbd", "link:rate=1gbit:cut-after=100ms:cut-for=3600s");
+    let run = ["run", &cut, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store];
+    let ended = sandbox.nestor(run).assert().failure().get_output().clone();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    for word in ["in the state transfer", "nbdcopy", "did not end within 300 s"] {
+        assert!(said.contains(word), "{word:?} is not in what was said:\n{said}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+/// Changes one byte of a file: the middle one of the blocks that another file has, too.
+fn change_a_common_block(of: &Path, other: &Path) {
+    const BLOCK: usize = 4096;
+    let blocks = |path: &Path| {
+        let mut file = fs::File::open(path).expect("the disk's data are there");
+        let mut found = Vec::new();
+        let mut block = vec![0; BLOCK];
+        let mut at = 0_u64;
+        while file.read_exact(&mut block).is_ok() {
+            if block.iter().any(|byte| *byte != 0) {
+                found.push((block.clone(), at));
+            }
+            at += BLOCK as u64;
+        }
+        found
+    };
+    let there: HashSet<Vec<u8>> = blocks(other).into_iter().map(|(block, _)| block).collect();
+    let common: Vec<(Vec<u8>, u64)> =
+        blocks(of).into_iter().filter(|(block, _)| there.contains(block)).collect();
+    let (block, at) = &common[common.len() / 2];
+    let file = fs::File::options().write(true).open(of).expect("the disk's data can be written");
+    file.write_all_at(&[!block[0]], *at).expect("one byte is written");
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn one_wrong_byte_on_the_nodes_disk_is_noticed() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let stack = "kvm:memory=256M/copy:nbd/ext4/hdd:size=1G//link/raw:size=256M/ext4/hdd:size=1G";
+    let run = ["run", stack, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store];
+    let mut run = sandbox.start(&run, &[]);
+    // The image has come, and its digest at the repository takes longer than it takes to stop what asks for that on the node.
+    run.wait_for_log(&["begins  host: nbdcopy", "repository: stop a program"]);
+    signal(run.pid(), Signal::STOP);
+    let [node, repository] = ["disk", "disk-1"].map(|name| run.work_directory().join(name).join("data.img"));
+    change_a_common_block(&node, &repository);
+    signal(run.pid(), Signal::CONT);
+    let ended = run.end();
+    assert!(!ended.succeeded, "{}", ended.stderr);
+    for word in ["in the state transfer", "what arrived is not what left"] {
+        assert!(ended.stdout.contains(word), "{word:?} is not in what was said:\n{}", ended.stdout);
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn several_instances_share_a_repository_and_each_has_its_image() {
+    let load = "life:cycle:count=3:run=fio:rand-read:size=4M:runtime=off";
+    let copied = stack("copy:nbd", "link:rate=1gbit");
+    let runs = [lived(&copied, load), lived(&copied, load)];
+    assert_eq!(runs[0]["lives"], runs[1]["lives"], "one seed, the same lives");
+    let run = &runs[0];
+    let lives = run["lives"].as_array().expect("lives");
+    assert_eq!(lives.len(), 3);
+    let each = |name: &str, of: &str| -> Vec<f64> {
+        let states = lives.iter().flat_map(|life| life["states"].as_array().expect("states"));
+        states.filter(|state| state["state"] == name).map(|state| number(&state[of])).collect()
+    };
+    for name in ["transfer", "boot", "running", "shutdown", "cleanup"] {
+        let (took, waited) = (each(name, "seconds"), each(name, "waited_s"));
+        assert!(took.iter().all(|seconds| *seconds > 0.0), "{name}: {took:?}");
+        let together: Vec<f64> = took.iter().zip(&waited).map(|(took, waited)| took + waited).collect();
+        assert!(together.iter().all(|ends| (ends - together[0]).abs() < 1e-6), "{name}: {together:?}");
+    }
+    // All of the image, three times.
+    let over_link = each("transfer", "from_repository_bytes");
+    assert!(
+        over_link.iter().all(|bytes| (3.0 * IMAGE_BYTES..3.3 * IMAGE_BYTES).contains(bytes)),
+        "{over_link:?}"
+    );
+    assert_eq!(number(&run["summary"]["latency"]["read"]["count"]), 3.0 * READ_BYTES / 8192.0);
+    let alone = lived(&copied, LOAD);
+    let last = each("transfer", "seconds").into_iter().fold(0.0, f64::max);
+    assert!(last > 2.0 * seconds(&alone, "transfer"), "they share one link: {last}");
+    assert!(
+        each("boot", "seconds").iter().all(|boot| *boot > 1.5 * seconds(&alone, "boot")),
+        "and one processor"
+    );
+    let left = lived(&stack("overlay", "link:rate=1gbit"), load);
+    let brought = number(&left["lives"][0]["states"][3]["from_repository_bytes"]);
+    assert!(
+        (3.0 * READ_BYTES..4.5 * READ_BYTES).contains(&brought),
+        "each reads from the repository: {brought}"
+    );
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn instances_for_which_the_node_has_no_memory_are_refused_before_they_boot() {
+    let sandbox = Sandbox::new();
+    let small = "ext4/kvm:memory=256M:host-memory=700M/copy:nbd/ext4/hdd//link/raw:size=16M/ext4/hdd";
+    let run = [
+        "run",
+        small,
+        "life:cycle:count=2",
+        "-n",
+        "1",
+        "--on",
+        VIRTUAL,
+        "--store",
+        &sandbox.text("r.sqlite"),
+    ];
+    let output = sandbox.nestor(run).assert().failure().get_output().clone();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = "2 instances need 896 MiB of memory on their node, which the stack says has 700 MiB";
+    assert!(
+        said.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ").contains(words),
+        "{said}"
+    );
 }
 
 #[test]

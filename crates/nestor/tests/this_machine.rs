@@ -126,8 +126,9 @@ fn media_that_are_not_there_or_of_another_kind_are_refused() {
         ("ext4/dev:/dev/null".to_owned(), "media are block devices and regular files".to_owned()),
     ] {
         let run = sandbox.nestor(["run", "--on", "this", &stack, SMALL]).assert().failure();
-        run.stdout(contains(advice).count(1));
+        run.stdout("").stderr(contains(advice).count(1));
     }
+    assert!(!sandbox.path("data/nestor/results.sqlite").exists(), "nothing is saved");
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
 }
 

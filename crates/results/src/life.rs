@@ -85,7 +85,11 @@ pub struct StateRecord {
     pub end_ns: u64,
     /// Of that time, what the laboratory needed for itself (starting and stopping its recorders). It is no part of the instance's life.
     pub own_ns: u64,
-    /// Bytes of the frames that the repository sent meanwhile.
+    /// Of that time, how long the instance waited at the state's end for others, which enter the next one together with it. It is no part
+    /// of the instance's life.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ns: u64,
+    /// Bytes of the frames that the repository sent meanwhile. What machines did in a state, they did for all instances that were in it.
     pub from_repository_bytes: u64,
     /// Bytes of the frames that it received.
     pub to_repository_bytes: u64,
@@ -117,8 +121,13 @@ pub struct DiskUse {
 }
 
 impl StateRecord {
-    /// What it took, without what the laboratory needed for itself.
+    /// What it took the instance, without what the laboratory needed for itself and without waiting for other instances.
     pub fn duration_ns(&self) -> u64 {
+        self.group_ns().saturating_sub(self.waited_ns)
+    }
+
+    /// What it took all instances that were in it together, until the last one, without what the laboratory needed for itself.
+    pub fn group_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).saturating_sub(self.own_ns)
     }
 
@@ -148,6 +157,10 @@ impl StateRecord {
         let parts = [counts.host_user, counts.host_kernel, counts.guest_user, counts.guest_kernel];
         Some(parts.into_iter().fold(0, u64::saturating_add))
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_repository(machine: &MachineName) -> bool {
@@ -211,9 +224,9 @@ impl fmt::Display for BusiestResource {
 }
 
 impl StateRecord {
-    /// The shares (0 to 1) of its time in which resources were busy; nothing where it took no time.
+    /// The shares (0 to 1) of its time, that of all instances in it, in which resources were busy; nothing where it took no time.
     pub fn busy_shares(&self) -> impl Iterator<Item = (Resource, f64)> {
-        let duration_ns = self.duration_ns() as f64;
+        let duration_ns = self.group_ns() as f64;
         let disks = self
             .disks
             .iter()
@@ -238,12 +251,14 @@ impl InstanceLife {
         self.states.iter().find(|record| record.state == state)
     }
 
-    /// From the request for the instance to the end of its last state, without what the laboratory needed for itself.
+    /// From the request for the instance to the end of its last state, without what the laboratory needed for itself and without waiting for
+    /// other instances.
     pub fn whole_ns(&self) -> u64 {
         let (first, last) = (self.states.first(), self.states.last());
         let around =
             last.map_or(0, |last| last.end_ns).saturating_sub(first.map_or(0, |first| first.begin_ns));
-        around.saturating_sub(sum(self.states.iter().map(|state| state.own_ns)))
+        let is_no_part = |state: &StateRecord| state.own_ns.saturating_add(state.waited_ns);
+        around.saturating_sub(sum(self.states.iter().map(is_no_part)))
     }
 
     /// Nanoseconds by which the states together differ from the whole: there is time that no state has, or that two have.
@@ -274,6 +289,7 @@ mod tests {
             begin_ns,
             end_ns,
             own_ns,
+            waited_ns: 0,
             from_repository_bytes,
             to_repository_bytes,
             link_busy: 0.0,
@@ -313,6 +329,18 @@ mod tests {
         let busiest = transfer.busiest().unwrap();
         assert_eq!(busiest.to_string(), "nothing sets the pace alone: the link is busiest, 50 % of the time");
         assert_eq!(state(LifeState::Pending, 5, 5, 0).busiest(), None);
+    }
+
+    #[test]
+    fn waiting_for_other_instances_is_no_part_of_a_life() {
+        let mut transfer = StateRecord { waited_ns: 300, ..state(LifeState::Transfer, 10, 510, 0) };
+        transfer.link_busy = 0.95;
+        assert_eq!((transfer.duration_ns(), transfer.group_ns()), (200, 500));
+        assert_eq!(transfer.busiest().unwrap().share, 0.95, "the share of the time of all");
+        let states = vec![transfer, state(LifeState::Boot, 510, 610, 0)];
+        let life =
+            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
+        assert_eq!((life.whole_ns(), life.unaccounted_ns()), (300, 0));
     }
 
     #[test]

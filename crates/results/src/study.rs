@@ -95,6 +95,14 @@ pub struct Part {
     pub apart: bool,
 }
 
+impl Study {
+    /// Most instances of one image that any of its workloads has at the same time; 1 if none has several.
+    pub fn most_instances(&self) -> u32 {
+        let lives = self.workloads.iter().filter_map(|workload| workload.value()?.life());
+        lives.map(|life| life.count).max().unwrap_or(1)
+    }
+}
+
 impl Part {
     /// The cells that it has itself.
     pub fn cells(&self) -> impl Iterator<Item = (&WrittenStack, &WrittenWorkload)> {

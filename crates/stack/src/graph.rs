@@ -89,10 +89,18 @@ impl<T> Default for Machines<T> {
 impl<T> Machines<T> {
     /// Adds a machine after all others.
     pub fn push(&mut self, relation: Relation, of_machine: T) -> MachineIndex {
-        let index =
-            self.0.last_key_value().map_or(MachineIndex::OUTERMOST, |(last, _)| MachineIndex(last.0 + 1));
+        let index = MachineIndex(self.after_all());
         self.insert(index, relation, of_machine);
         index
+    }
+
+    fn after_all(&self) -> usize {
+        self.0.last_key_value().map_or(0, |(last, _)| last.0 + 1)
+    }
+
+    /// The positions after all machines and after one that may not be there yet, in their order.
+    pub fn positions_after(&self, index: MachineIndex) -> impl Iterator<Item = MachineIndex> + use<T> {
+        (self.after_all().max(index.0 + 1)..).map(MachineIndex)
     }
 
     /// Puts a machine at a position.
@@ -219,6 +227,16 @@ mod tests {
         assert_eq!([host, first, deep, client].map(|index| machines.root_of(index)), [host; 4]);
         assert_eq!(machines.inside(host).collect::<Vec<_>>(), [first, second, client]);
         assert_eq!(machines.inside(second).collect::<Vec<_>>(), [deep]);
+    }
+
+    #[test]
+    fn positions_after_all_are_free() {
+        let (mut machines, [.., client]) = machines();
+        let next = machines.positions_after(MachineIndex::OUTERMOST).next().unwrap();
+        assert_eq!(next.position(), client.position() + 1);
+        let after: Vec<_> = machines.positions_after(next).take(2).map(MachineIndex::position).collect();
+        assert_eq!(after, [next.position() + 1, next.position() + 2]);
+        assert_eq!(machines.push(Relation::Outermost, "next"), next);
     }
 
     #[test]

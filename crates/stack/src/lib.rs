@@ -32,6 +32,7 @@
 //! `network disk: Remote Block | Remote Image → Block`; `image from a source: Dir, and a source that is a Remote Image → Image`. What is remote cannot be at the top. [`Stack::parse`] refuses what
 //! does not fit, with a caret under the layer.
 
+mod absent;
 mod accelerator;
 mod anatomy;
 mod bytes;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use nestor_text::nearest;
 
+use crate::absent::absent;
 use crate::error::{Candidate, replaced, shown};
 use crate::layer::WrittenOption;
 use crate::lines::Lines;
@@ -245,6 +246,10 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
     if text.contains(char::is_whitespace) {
         let joined: String = text.split_whitespace().collect();
         return Err(error.suggest("remove the spaces", joined));
+    }
+    if let Some(absent) = absent(name) {
+        let error = StackError::new(StackErrorKind::UnknownLayer, text, span, absent.message(name));
+        return Err(error.with_help(absent.instead()));
     }
     if let Some(near) = nearest(name, registry.iter().map(|s| s.name)) {
         return Err(error.suggest(&format!("did you mean {near}?"), replaced(text, span, near)));

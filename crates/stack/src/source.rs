@@ -194,12 +194,38 @@ impl Stack {
         })
     }
 
-    /// For those who go through the life of an instance: its image comes from a source, and one virtual machine has it.
+    /// For those who go through the life of instances of one image at the same time: it comes from a source, and one virtual machine has it.
     ///
     /// # Errors
     ///
-    /// What the stack lacks or has too many of.
-    pub fn require_instance(&self) -> Result<(), StackError> {
+    /// What the stack lacks or has too many of, and what several instances cannot have.
+    pub fn require_instances(&self, instances: u32) -> Result<(), StackError> {
+        self.require_instance()?;
+        if instances > 1 { self.require_many_at_once() } else { Ok(()) }
+    }
+
+    /// For several instances on one node.
+    fn require_many_at_once(&self) -> Result<(), StackError> {
+        let copied = self.sourced_image().and_then(|at| Some((at, self.layer(at).copy()?.transfer)));
+        if let Some((image, transfer)) = copied.filter(|(_, transfer)| !transfer.many_at_once) {
+            let message =
+                format!("one node cannot receive by {} for several instances at once", transfer.name);
+            return Err(StackError::at_layer(
+                self,
+                image,
+                message,
+                "use another protocol, as in copy:nbd, or omit count",
+            ));
+        }
+        let from_start = |layer: &Layer| {
+            layer.hypervisor().is_some_and(|options| options.disk.attach() == Attach::AtStart)
+        };
+        let Some((at, _)) = self.indexed_layers().find(|(_, layer)| from_start(layer)) else { return Ok(()) };
+        let message = "several instances boot at once and then get their disks, and this one has its disk from the start";
+        Err(StackError::at_layer(self, at, message, "use another disk, as in disk=virtio-blk, or omit count"))
+    }
+
+    fn require_instance(&self) -> Result<(), StackError> {
         let Some(image) = self.sourced_image() else {
             let medium = self.medium_index();
             let message =

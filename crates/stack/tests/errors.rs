@@ -108,6 +108,24 @@ snapshots! {
            ^^^ no layer is called `kmv`
       did you mean kvm? ext4/kvm/hdd
 "#;
+    a_file_system_that_the_lab_has_not: "ext4/kvm/raw/zfs/hdd" => @r#"
+    a stack has a layer that does not exist
+      ext4/kvm/raw/zfs/hdd
+                   ^^^ the lab's kernel does not have the file system `zfs`
+      the file systems that there are: (all)
+"#;
+    a_file_system_without_a_layer: "hfs/hdd" => @r#"
+    a stack has a layer that does not exist
+      hfs/hdd
+      ^^^ Nestor has no layer for the file system `hfs`
+      the file systems that there are: (all)
+"#;
+    an_image_format_without_a_layer: "ext4/kvm/vhd/ext4/hdd" => @r#"
+    a stack has a layer that does not exist
+      ext4/kvm/vhd/ext4/hdd
+               ^^^ Nestor has no layer for the image format `vhd`
+      the image formats that there are: (all)
+"#;
     an_unknown_layer_in_capitals: "Ext4/hdd" => @r#"
     a stack has a layer that does not exist
       Ext4/hdd

@@ -234,10 +234,9 @@ fn an_overlay_is_filled_only_behind_a_disk_that_is_plugged_in() {
 
 #[test]
 fn an_instance_is_one_machine_with_an_image_from_a_source() {
-    let refused = |stack: &str| Stack::parse(stack).unwrap().require_instance().unwrap_err().to_string();
-    assert!(
-        Stack::parse("ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd").unwrap().require_instance().is_ok()
-    );
+    let required = |stack: &str| Stack::parse(stack).unwrap().require_instances(1);
+    let refused = |stack: &str| required(stack).unwrap_err().to_string();
+    assert!(required("ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd").is_ok());
     insta::assert_snapshot!(refused("ext3/kvm/raw/ext4/hdd"), @r"
     a stack cannot be used
       ext3/kvm/raw/ext4/hdd
@@ -255,5 +254,31 @@ fn an_instance_is_one_machine_with_an_image_from_a_source() {
       ext4/kvm/raw/xfs/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd
            ^^^ it is in the virtual machine that has the image, and an instance is one machine
       leave it out, with the image below it
+    ");
+}
+
+#[test]
+fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
+    let required = |stack: &str, instances| Stack::parse(stack).unwrap().require_instances(instances);
+    for stack in
+        ["ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd", "ext3/kvm/overlay/ext4/hdd//link/raw/ext4/hdd"]
+    {
+        assert!(required(stack, 8).is_ok(), "{stack}");
+    }
+    let multicast = "ext3/kvm/copy:multicast/ext4/hdd//link/raw/ext4/hdd";
+    assert!(required(multicast, 1).is_ok());
+    insta::assert_snapshot!(required(multicast, 2).unwrap_err(), @r"
+    a stack cannot be used
+      ext3/kvm/copy:multicast/ext4/hdd//link/raw/ext4/hdd
+               ^^^^^^^^^^^^^^ one node cannot receive by multicast for several instances at once
+      use another protocol, as in copy:nbd, or omit count
+    ");
+    let ide = "ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd";
+    assert!(required(ide, 1).is_ok());
+    insta::assert_snapshot!(required(ide, 2).unwrap_err(), @"
+    a stack cannot be used
+      ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd
+           ^^^^^^^^^^^^ several instances boot at once and then get their disks, and this one has its disk from the start
+      use another disk, as in disk=virtio-blk, or omit count
     ");
 }

@@ -68,7 +68,8 @@ impl Workload {
         };
         let first = parts.next().unwrap_or(Part { text: "", span: 0..0 });
         let Some(engine) = find_engine(first.text) else {
-            let remedy = choices(first.text, ENGINES.iter().map(|e| e.name()), "engines are");
+            let remedy = with_engine(text, first.text)
+                .unwrap_or_else(|| choices(first.text, ENGINES.iter().map(|e| e.name()), "engines are"));
             return fail(first.span, Problem::UnknownEngine(first.text.to_owned()), remedy);
         };
         if role == Role::OfAnOption && engine.options().iter().any(|spec| spec.kind == Kind::Workload) {
@@ -236,7 +237,7 @@ impl Workload {
     /// See [`Engine::works_on`].
     pub fn works_on(&self) -> WorksOn {
         match self.life() {
-            Some(LifeCycle { run: Some(run) }) => run.works_on(),
+            Some(LifeCycle { run: Some(run), .. }) => run.works_on(),
             _ => self.engine().works_on(),
         }
     }
@@ -394,6 +395,14 @@ fn choices<'n>(written: &str, names: impl Iterator<Item = &'n str> + Clone, head
         Some(name) => format!("did you mean {name}? {heading} {all}"),
         None => format!("{heading} {all}"),
     }
+}
+
+/// What to write instead of a workload that begins with a case: the same after each engine that has it.
+fn with_engine(text: &str, case: &str) -> Option<String> {
+    let has = |engine: &&&dyn Engine| engine.cases().iter().any(|of_engine| of_engine.name == case);
+    let meant: Vec<String> =
+        ENGINES.iter().filter(has).map(|engine| format!("{}:{text}", engine.name())).collect();
+    (!meant.is_empty()).then(|| format!("did you mean {}?", meant.join(" or ")))
 }
 
 impl fmt::Display for Workload {

@@ -158,6 +158,59 @@ impl LoadResult {
     }
 }
 
+impl LoadResult {
+    /// Of several runs of one workload at the same time: what they did together until the last one ended. Figures of a program's own report are
+    /// those of one run and are left out of several.
+    pub fn together(runs: Vec<Self>) -> Self {
+        let alone = runs.len() == 1;
+        let mut runs = runs.into_iter();
+        let Some(mut all) = runs.next() else { return Self::default() };
+        if alone {
+            return all;
+        }
+        all.figures.clear();
+        for run in runs {
+            all.elapsed_ns = all.elapsed_ns.max(run.elapsed_ns);
+            all.working_set_bytes = all.working_set_bytes.max(run.working_set_bytes);
+            all.cpu_user_s += run.cpu_user_s;
+            all.cpu_system_s += run.cpu_system_s;
+            all.engine_output.push('\n');
+            all.engine_output.push_str(&run.engine_output);
+            let new = run.remarks.into_iter().filter(|remark| !all.remarks.contains(remark));
+            let new: Vec<String> = new.collect();
+            all.remarks.extend(new);
+            for (class, result) in run.operations {
+                all.operations.entry(class).or_default().add(result);
+            }
+        }
+        all
+    }
+}
+
+impl OperationResult {
+    /// Adds those of the same class in another run that went on at the same time.
+    fn add(&mut self, other: Self) {
+        let means = [&*self, &other].map(|of| Some(of.mean_latency_ns? as f64 * of.operations as f64));
+        let operations = self.operations.saturating_add(other.operations);
+        self.mean_latency_ns = match (means, operations) {
+            ([Some(one), Some(two)], 1..) => Some(((one + two) / operations as f64).round() as u64),
+            _ => self.mean_latency_ns.or(other.mean_latency_ns),
+        };
+        self.max_latency_ns = self.max_latency_ns.max(other.max_latency_ns);
+        self.operations = operations;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.latency.merge(&other.latency);
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        // Each says it of a processor of its own.
+        self.cpu_percent = None;
+        let seconds = self.bytes_by_second.len().max(other.bytes_by_second.len());
+        self.bytes_by_second.resize(seconds, 0);
+        for (sum, bytes) in self.bytes_by_second.iter_mut().zip(&other.bytes_by_second) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+}
+
 /// Most seconds of a run that are kept one by one: a month.
 pub(crate) const MOST_SECONDS: usize = 31 * 24 * 3600;
 
@@ -204,6 +257,51 @@ mod tests {
         assert_eq!(unknown.cpu_ns_per_operation(8_000), None);
         let nothing = OperationResult { operations: 0, ..done };
         assert_eq!(nothing.cpu_ns_per_operation(8_000), None);
+    }
+
+    fn run(elapsed_ns: u64, operations: u64, latency_ns: u64) -> LoadResult {
+        let mut latency = LatencyHistogram::default();
+        latency.record_many_ns(latency_ns, operations);
+        let result = OperationResult {
+            operations,
+            bytes: operations * 8192,
+            latency,
+            bytes_by_second: vec![8192; (elapsed_ns / 1_000_000_000) as usize],
+            mean_latency_ns: Some(latency_ns),
+            max_latency_ns: Some(latency_ns),
+            cpu_percent: Some(50.0),
+            ..OperationResult::default()
+        };
+        LoadResult {
+            elapsed_ns,
+            operations: [(OperationClass("read".to_owned()), result)].into(),
+            working_set_bytes: 1 << 20,
+            cpu_user_s: 1.5,
+            figures: [("files".to_owned(), 3.0)].into(),
+            remarks: vec!["short".to_owned()],
+            ..LoadResult::default()
+        }
+    }
+
+    #[test]
+    fn runs_at_the_same_time_are_one_until_the_last_has_ended() {
+        let all = LoadResult::together(vec![run(2_000_000_000, 10, 1_000), run(4_000_000_000, 30, 3_000)]);
+        assert_eq!((all.elapsed_ns, all.working_set_bytes, all.cpu_user_s), (4_000_000_000, 1 << 20, 3.0));
+        assert_eq!(
+            (all.bytes_per_second(), all.remarks.len(), all.figures.len()),
+            (40.0 * 8192.0 / 4.0, 1, 0)
+        );
+        let read = &all.operations[&OperationClass("read".to_owned())];
+        assert_eq!((read.operations, read.latency.count(), read.max_latency_ns), (40, 40, Some(3_000)));
+        assert_eq!((read.mean_latency_ns, read.cpu_percent), (Some(2_500), None));
+        assert_eq!(read.bytes_by_second, [16384, 16384, 8192, 8192]);
+    }
+
+    #[test]
+    fn one_run_is_itself() {
+        let one = run(2_000_000_000, 10, 1_000);
+        assert_eq!(LoadResult::together(vec![one.clone()]), one);
+        assert_eq!(LoadResult::together(Vec::new()), LoadResult::default());
     }
 
     #[test]

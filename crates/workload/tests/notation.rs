@@ -275,3 +275,13 @@ fn the_catalogue_names_every_case_with_its_options() {
         }
     }
 }
+
+#[test]
+fn a_case_without_its_engine_is_shown_with_it() {
+    insta::assert_snapshot!(error("seq-write:bs=4k"), @r#"
+    a workload is not understood
+      seq-write:bs=4k
+      ^^^^^^^^^ there is no engine "seq-write"
+      did you mean fio:seq-write:bs=4k?
+    "#);
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_results::Resource;
+use nestor_stack::{MachineLabel, MachineName};
 use nestor_statistics::summary::CONFIDENCE;
 use nestor_statistics::{Estimated, Interval};
 use serde::Serialize;
@@ -30,7 +31,8 @@ pub struct Bottleneck {
 /// What one takes alone, and N that begin together on one node.
 ///
 /// The bounds are the asymptotic ones of operational analysis (Denning and Buzen, ACM Comput. Surv. 10, 1978, section "Bottleneck analysis"): the
-/// busiest resource serves all N one after another, so that they take at least N·D_max; and at most N·T1, one after the other. They hold while
+/// busiest resource serves all N one after another, so that they take at least N·D_max; and at most N·T1, one after the other. The disk of the
+/// repository counts once: all N want the same image, and what it has read for one is in the repository's page cache for the others. They hold while
 /// the demands of one do not grow with N, as they would where a disk has to seek between several files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtOnce {
@@ -40,6 +42,11 @@ pub struct AtOnce {
     pub all_s: Interval,
     /// The busiest resource; `None` where none was counted.
     pub bottleneck: Option<Bottleneck>,
+}
+
+/// Whether what it does for one may be done for all others, too.
+fn is_read_for_all(resource: &Resource) -> bool {
+    matches!(resource, Resource::Disk(machine) if *machine == MachineName::Of(MachineLabel::Repository))
 }
 
 impl AtOnce {
@@ -54,7 +61,8 @@ impl AtOnce {
         let low_end = |demand: &Estimated| {
             demand.interval(CONFIDENCE).map_or(demand.value(), |interval| interval.low).clamp(0.0, ends.low)
         };
-        let most = demands.values().map(low_end).fold(0.0, f64::max);
+        let of_each = demands.iter().filter(|(resource, _)| !is_read_for_all(resource));
+        let most = of_each.map(|(_, demand)| low_end(demand)).fold(0.0, f64::max);
         let busiest = demands.iter().max_by(|a, b| a.1.value().total_cmp(&b.1.value()));
         let bottleneck = busiest.map(|(resource, demand)| {
             let demand_s = demand.value().clamp(0.0, one.seconds);

@@ -363,8 +363,8 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         decides: Speed,
         untested: &[],
         cannot: Some(
-            "no layer of a stack fetches an image over a network while it is read: there are no backing \
-             images and no registry",
+            "these rules compare the speed of loads, and both sides speak of whole lives of instances: compare a stack \
+             with `copy` and one with `overlay` under life:cycle:run=…, or ask nestor advise --propagate",
         ),
     },
 ];

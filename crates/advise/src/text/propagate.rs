@@ -104,8 +104,9 @@ fn bounds(instances: u32) -> String {
         "  ",
         &format!(
             "{instances} at once are bounds, not estimates (asymptotic bounds of operational analysis, Denning and Buzen 1978): \
-             on one node, the busiest resource serves all {instances}, and one after another takes longest. They hold as long as \
-             {instances} do not ask more of a resource than {instances} times one does."
+             on one node, link, processors and the node's disk serve all {instances}, and the repository's disk is read at least \
+             once; one after another takes longest. They hold as long as {instances} do not ask more of a resource than \
+             {instances} times one does."
         ),
     )
 }
@@ -241,13 +242,13 @@ mod tests {
           measured: ext4/kvm/WAY/ext4/hdd//link/raw/ext4/hdd:size=4G (--trace layers)
 
           way       transfer             4 at once       busiest of one                    images measured
-          overlay   0.19 s [0.18, 0.20]  0.58 to 0.79 s  the disk of the repository, 80 %  5 sizes, 48 MiB to 336 MiB, 14 runs
-          copy:nbd  20.7 s [20.6, 20.9]  65.8 to 83.5 s  the disk of the repository, 80 %  5 sizes, 48 MiB to 336 MiB, 14 runs
-          copy:scp  62.1 s [62.0, 62.2]  198 to 249 s    the disk of the repository, 80 %  4 sizes, 48 MiB to 336 MiB, 8 runs
+          overlay   0.19 s [0.18, 0.20]  0.36 to 0.79 s  the disk of the repository, 80 %  5 sizes, 48 MiB to 336 MiB, 14 runs
+          copy:nbd  20.7 s [20.6, 20.9]  41.1 to 83.5 s  the disk of the repository, 80 %  5 sizes, 48 MiB to 336 MiB, 14 runs
+          copy:scp  62.1 s [62.0, 62.2]  124 to 249 s    the disk of the repository, 80 %  4 sizes, 48 MiB to 336 MiB, 8 runs
 
           4 at once are bounds, not estimates (asymptotic bounds of operational analysis, Denning and Buzen 1978): on
-          one node, the busiest resource serves all 4, and one after another takes longest. They hold as long as 4 do
-          not ask more of a resource than 4 times one does.
+          one node, link, processors and the node's disk serve all 4, and the repository's disk is read at least once;
+          one after another takes longest. They hold as long as 4 do not ask more of a resource than 4 times one does.
           take copy:nbd: of the copies, it has the shortest upper bound; the others are told apart from it; what it
           needs most is the disk of the repository
           overlay or copy:nbd, with fio:rand-read:depth=1:runtime=off in the instance, of one instance alone: below

@@ -200,8 +200,9 @@ mod tests {
         K12  should images be loaded on demand?  on this
           one project: it saves 90 % of the start-up time
           another: it is 1.5 to 2 times slower once a third has been read
-          cannot be settled here: no layer of a stack fetches an image over a network while it is read: there are no
-                                  backing images and no registry
+          cannot be settled here: these rules compare the speed of loads, and both sides speak of whole lives of
+                                  instances: compare a stack with `copy` and one with `overlay` under
+                                  life:cycle:run=…, or ask nestor advise --propagate
         ");
     }
 }

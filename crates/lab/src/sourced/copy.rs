@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nestor_machine::{Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::sourced::transfers::{Transfer, TransferEnds, TransferServer};
-use nestor_stack::{BitRate, Bytes, Layer, Propagation};
+use nestor_stack::{BitRate, Bytes, Layer};
 
-use super::{SourcedImage, Transferred};
+use super::SourcedImage;
 use crate::built::{Undo, UndoStep};
 use crate::link::enable_loopback;
 use crate::progressing::Progressing;
@@ -42,7 +42,8 @@ impl CopyServer {
 }
 
 impl SourcedImage {
-    fn ends(&self) -> TransferEnds<'_> {
+    /// Those of the transfer to one target on the node.
+    fn ends<'a>(&'a self, target: &'a str) -> TransferEnds<'a> {
         let (source_directory, source_file) = self.source.rsplit_once('/').unwrap_or(("", &self.source));
         TransferEnds {
             repository_address: &self.remote.server_address,
@@ -50,9 +51,10 @@ impl SourcedImage {
             node_interface: &self.remote.interface,
             source_directory,
             source_file,
-            target: &self.target,
+            target,
             own_directory: &self.own_directory,
             link_rate: self.link_rate,
+            copies: self.instances(),
         }
     }
 }
@@ -64,7 +66,8 @@ pub(super) fn serve(
     layer: &Layer,
     transfer: &'static Transfer,
 ) -> Result<CopyServer, MachineError> {
-    let server = (transfer.server)(layer, &image.ends());
+    // The server does not know where the copies go.
+    let server = (transfer.server)(layer, &image.ends(""));
     hand_out(&server, &image.machines)?;
     let [repository, _] = &image.machines;
     let log = image.server_log();
@@ -94,28 +97,17 @@ fn hand_out(server: &TransferServer, [repository, node]: &[Machine; 2]) -> Resul
     Ok(())
 }
 
-/// Runs the program that copies, on the node.
-///
-/// # Errors
-/// It fails, or does not end in time.
-pub(super) fn fetch(
-    image: &SourcedImage,
-    layer: &Layer,
-    server: &CopyServer,
-) -> Result<Transferred, MachineError> {
-    let [repository, node] = &image.machines;
-    let bytes = image.bytes;
-    let (argv, limit_s) = ((server.transfer.fetch)(layer, &image.ends()), limit_s(bytes, image.link_rate));
-    let finished = node.run(Command::new(argv.clone()).timeout_s(limit_s))?;
-    if finished.succeeded() {
-        let took = Duration::from_nanos(finished.elapsed_ns);
-        return Ok(Transferred { propagation: Propagation::Copy, bytes, took });
-    }
-    Err(node.program_error(&argv, &finished, limit_s).saying(&said(repository, &image.server_log())))
+/// The commands that copy on the node, one for each instance.
+pub(super) fn commands(image: &SourcedImage, layer: &Layer, server: &CopyServer) -> Vec<Vec<String>> {
+    image.targets.iter().map(|target| (server.transfer.fetch)(layer, &image.ends(target))).collect()
 }
 
-/// Seconds that a transfer may take.
-fn limit_s(bytes: Bytes, rate: BitRate) -> u64 {
+/// Seconds that the transfer of one copy may take.
+pub(super) fn limit_s(image: &SourcedImage) -> u64 {
+    limit_of(image.bytes, image.link_rate)
+}
+
+fn limit_of(bytes: Bytes, rate: BitRate) -> u64 {
     let wire_s = bytes.get().saturating_mul(8) / rate.get().max(1);
     wire_s.saturating_mul(TIMES_WIRE).saturating_add(LEAST_LIMIT_S)
 }
@@ -127,8 +119,8 @@ mod tests {
     #[test]
     fn a_transfer_gets_more_time_than_its_bytes_need() {
         let gbit = BitRate(1_000_000_000);
-        assert_eq!(limit_s(Bytes(0), gbit), 300);
-        assert_eq!(limit_s(Bytes::gib(3), gbit), 300 + 2500);
-        assert_eq!(limit_s(Bytes(u64::MAX), BitRate(1)), u64::MAX);
+        assert_eq!(limit_of(Bytes(0), gbit), 300);
+        assert_eq!(limit_of(Bytes::gib(3), gbit), 300 + 2500);
+        assert_eq!(limit_of(Bytes(u64::MAX), BitRate(1)), u64::MAX);
     }
 }

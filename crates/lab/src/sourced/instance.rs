@@ -1,14 +1,13 @@
-//! The life of an instance, step by step, for whoever takes the time of each.
+//! The life of instances of one image, step by step, for whoever takes the time of each.
 
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, MachinePlace, Timed};
 use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex, Stack};
 
-use super::{Serving, SourcedImage, Transferred};
-use crate::built::{BuiltStack, Top, Undo, UndoStep};
+use super::{BootedInstance, Serving, SourcedImage, Span, Transferred};
+use crate::built::Top;
 use crate::hypervisor::KVM_MODULES;
-use crate::lab_problem::LabProblem;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::Guests;
 use crate::{BuildError, Lab, Network};
@@ -16,13 +15,13 @@ use crate::{BuildError, Lab, Network};
 /// How long a machine may take to power itself off.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(60);
 
-/// A stack of which the node stands, and the repository with the image; the virtual machine is not there yet. It has to be given back to
-/// [`Lab::boot_instance`] or [`Lab::give_up_instance`].
+/// A stack of which the node stands, and the repository with the image; the virtual machines of its instances are not there yet. It has to be
+/// given back to [`Lab::boot_instances`] or [`Lab::give_up_instance`].
 pub struct Instance<'a> {
-    progressing: Progressing<'a>,
-    image: SourcedImage,
+    pub(super) progressing: Progressing<'a>,
+    pub(super) image: SourcedImage,
     serving: Option<Serving>,
-    offered: Option<Offered>,
+    pub(super) offered: Option<Offered>,
 }
 
 impl Instance<'_> {
@@ -59,15 +58,19 @@ impl Instance<'_> {
 }
 
 impl Lab {
-    /// Builds a stack up to the image, which is made at its repository.
+    /// Builds a stack up to the image, which is made at its repository, with room on its node for so many instances.
     ///
     /// # Errors
     /// Which layer could not be made and why; what was made has been taken down.
-    pub fn prepare_instance<'a>(&mut self, stack: &'a Stack) -> Result<Instance<'a>, BuildError> {
-        stack.require_instance()?;
+    pub fn prepare_instances<'a>(
+        &mut self,
+        stack: &'a Stack,
+        instances: u32,
+    ) -> Result<Instance<'a>, BuildError> {
+        stack.require_instances(instances)?;
         let no_source = || BuildError::refused(stack.medium(), "the stack has no source");
         let sourced = stack.sourced_image().ok_or_else(no_source)?;
-        let mut progressing = self.begin(stack, Guests::Fresh)?;
+        let mut progressing = self.begin(stack, Guests::Fresh(instances))?;
         let opened = self.build_below(&mut progressing, sourced).and_then(|Offered { on, thing }| {
             // Its boot is measured, and no other guest's memory.
             if let Some(guest) = virtual_machine(stack) {
@@ -79,7 +82,7 @@ impl Lab {
             let Thing::Directory { path, .. } = thing else {
                 return Err(BuildError::refused(stack.layer(sourced), "it is not in a directory"));
             };
-            self.open_source(&mut progressing, sourced, on, &path)
+            self.open_source(&mut progressing, (sourced, on), &path, instances)
         });
         match opened {
             Ok(image) => Ok(Instance { progressing, image, serving: None, offered: None }),
@@ -94,17 +97,17 @@ impl Lab {
     ///
     /// # Errors
     /// The image could not be made, or its server does not start.
-    pub fn serve_instance(&mut self, instance: &mut Instance<'_>) -> Result<(), BuildError> {
+    pub fn serve_instances(&mut self, instance: &mut Instance<'_>) -> Result<(), BuildError> {
         self.close_source(&mut instance.progressing, &mut instance.image)?;
         instance.serving = Some(self.serve_image(&mut instance.progressing, &instance.image)?);
         self.set_timing(true)
     }
 
-    /// Has the node fetch the image, or open it where it is.
+    /// Has the node fetch the image for each instance, or open it where it is, all at the same time.
     ///
     /// # Errors
     /// It does not come.
-    pub fn fetch_instance(&self, instance: &Instance<'_>) -> Result<Transferred, BuildError> {
+    pub fn fetch_instances(&self, instance: &Instance<'_>) -> Result<Transferred, BuildError> {
         let stack = instance.progressing.stack;
         let layer = stack.layer(instance.image.index);
         let serving = instance.serving.as_ref();
@@ -116,7 +119,7 @@ impl Lab {
     ///
     /// # Errors
     /// What arrived is not what left.
-    pub fn settle_instance(
+    pub fn settle_instances(
         &mut self,
         instance: &mut Instance<'_>,
         transferred: Transferred,
@@ -128,79 +131,68 @@ impl Lab {
         self.set_timing(true)
     }
 
-    /// Boots the virtual machine, and all that is in it up to where its workload works.
-    ///
-    /// # Errors
-    /// Which layer could not be made and why, with the instance as it is now.
-    pub fn boot_instance<'a>(
-        &mut self,
-        mut instance: Instance<'a>,
-    ) -> Result<BuiltStack, Box<(BuildError, Instance<'a>)>> {
-        let Instance { progressing, image, offered, .. } = &mut instance;
-        let built = match offered.take() {
-            Some(offered) => self.build_above(progressing, image.index, offered),
-            None => Err(BuildError::refused(progressing.stack.layer(image.index), "it has not come yet")),
-        };
-        match built {
-            Ok(top) => Ok(instance.progressing.into_built(top, self.place.host_time().unwrap_or_default())),
-            Err(e) => Err(Box::new((e, instance))),
-        }
-    }
-
-    /// Takes down an instance that was not booted.
+    /// Takes down instances that were not booted.
     pub fn give_up_instance(&mut self, instance: Instance<'_>) {
         // The machines may be lost, which also removes them.
         let _ = instance.image.clear();
         self.give_up(instance.progressing);
     }
 
-    /// Has the virtual machine of an instance unmount what is mounted in it and power itself off.
+    /// Has the virtual machines of instances write out and unmount what is mounted in them and power themselves off, all at the same time.
     ///
     /// # Errors
-    /// It does not, and was ended.
-    pub fn shut_down_instance(&mut self, built: &mut BuiltStack) -> Result<(), BuildError> {
-        let stack = built.stack.clone();
-        let Some(guest) = virtual_machine(&stack) else { return Ok(()) };
-        let inside = |on: MachineIndex| self.machines.with_joined(guest).contains(&on);
-        let (of_guest, others) =
-            std::mem::take(&mut built.undo).into_iter().partition::<Vec<Undo>, _>(|undo| inside(undo.on));
-        built.undo = others;
-        // Its disk goes with it.
-        let steps = of_guest
-            .into_iter()
-            .filter(|undo| !matches!(undo.step, UndoStep::DetachDisk(_) | UndoStep::Stop))
-            .collect();
-        let problems = self.undo_steps(steps);
-        // One that could not unmount was ended.
-        self.standing(guest)?;
-        let relation = self.machines.relation(guest);
-        let parent = relation.and_then(|relation| self.machine_that_boots(relation).ok());
-        let place = self.machines.get(guest).and_then(|standing| standing.machine.place());
-        let ended = match (parent, place) {
-            (Some(parent), Some(place)) => parent.shut_down_machine(place, POWER_OFF_LIMIT),
-            _ => Ok(()),
-        };
-        // It has ended in any case.
-        self.stop_guests(guest);
-        ended?;
-        if problems.is_empty() { Ok(()) } else { Err(LabProblem::NotUndone { problems }.into()) }
+    /// One of them does not, and was ended.
+    pub fn shut_down_instances(&mut self, booted: &[BootedInstance]) -> Result<Vec<Span>, BuildError> {
+        let places: Vec<MachinePlace> = booted.iter().map(BootedInstance::place).collect();
+        let limit = POWER_OFF_LIMIT * u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let node = self.node_of(booted)?;
+        let ended = node.shut_down_machines(&places, limit)?;
+        // They have ended in any case, and with them all that was made in them.
+        booted.iter().for_each(|instance| self.stop_guests(instance.guest));
+        Ok(spans(ended)?.into_iter().map(|(span, ())| span).collect())
     }
 
-    /// Removes the image of an instance from its node.
+    /// Removes the images of instances from their node.
     ///
     /// # Errors
-    /// It cannot be removed.
-    pub fn remove_instance(&self, built: &BuiltStack) -> Result<(), MachineError> {
-        let image = built.stack.sourced_image().and_then(|at| built.image(at));
-        let Some(image) = image else { return Ok(()) };
-        let node = &built.machines[image.machine].machine;
-        node.run_ok(Command::new(["rm", "--", &image.path])).map(drop)
+    /// One cannot be removed.
+    pub fn remove_instances(&self, booted: &[BootedInstance]) -> Result<Vec<Span>, BuildError> {
+        let node = self.node_of(booted)?;
+        let lines: Vec<Vec<Command>> =
+            booted.iter().map(|instance| vec![Command::new(["rm", "--", &instance.image])]).collect();
+        let ran = node.run_together(lines.clone())?;
+        let removed = spans(ran.into_iter().flatten().collect())?;
+        removed
+            .into_iter()
+            .zip(lines.iter().flatten())
+            .map(|((span, finished), command)| match finished.succeeded() {
+                true => Ok(span),
+                false => Err(node.program_error(&command.argv, &finished, command.timeout_ms / 1000).into()),
+            })
+            .collect()
     }
+
+    /// The machine that instances run on.
+    fn node_of(&self, booted: &[BootedInstance]) -> Result<Machine, BuildError> {
+        let node = booted.first().map_or(MachineIndex::OUTERMOST, |instance| instance.node);
+        Ok(self.standing(node)?.machine.clone())
+    }
+}
+
+/// What was done at the same time; the first error, if something was not.
+pub(super) fn spans<T>(done: Vec<Timed<T>>) -> Result<Vec<(Span, T)>, MachineError> {
+    done.into_iter()
+        .map(|Timed { begin_ns, end_ns, result }| Ok((Span { begin_ns, end_ns }, result?)))
+        .collect()
 }
 
 /// The outermost virtual machine of a stack.
 fn virtual_machine(stack: &Stack) -> Option<MachineIndex> {
+    stack.machine_across(hypervisor_layer(stack)?)
+}
+
+/// The lowest layer of a stack that makes a virtual machine.
+pub(super) fn hypervisor_layer(stack: &Stack) -> Option<LayerIndex> {
     let is_one = |at: &LayerIndex| matches!(stack.layer(*at).definition(), LayerDefinition::Hypervisor(_));
-    let lowest = stack.indexed_layers().rev().map(|(at, _)| at).find(is_one)?;
-    stack.machine_across(lowest)
+    stack.indexed_layers().rev().map(|(at, _)| at).find(is_one)
 }

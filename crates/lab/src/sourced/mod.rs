@@ -5,11 +5,12 @@ mod copy;
 mod instance;
 mod overlay;
 mod repository;
+mod several;
 
 use std::fmt;
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Finished, Machine, MachineError, Timed};
 use nestor_stack::layers::sourced::transfers::{NODE_NAME, REPOSITORY_NAME};
 use nestor_stack::{BitRate, Bytes, Layer, LayerIndex, MachineIndex, Propagation, Relation, Stack};
 
@@ -19,16 +20,21 @@ use crate::image::offer_image;
 use crate::link_counters::parse_value;
 use crate::progressing::{Offered, Progressing, Remote};
 use crate::root_machine::RootMachine;
+use crate::server_process::said;
 use crate::{BuildError, Lab};
 
 pub use instance::Instance;
 use repository::Installed;
+pub use several::BootedInstance;
 
 /// Where names of machines are, also of those that belong to the lab.
 const HOSTS: &str = "/etc/hosts";
 
 /// Seconds that writing out an image may take, of which a part is in the node's memory.
 const SYNC_LIMIT_S: u64 = 3_600;
+
+/// Where nothing says how many instances there are.
+const ONE: u32 = 1;
 
 /// Seconds that reading an image for its digest may take.
 const DIGEST_LIMIT_S: u64 = 3_600;
@@ -51,8 +57,8 @@ pub(crate) struct SourcedImage {
     contents: String,
     /// The layers that are made in it there, until they are complete.
     installed: Option<Installed>,
-    /// Where it goes on the node.
-    target: String,
+    /// Where it goes on the node: a path for each instance.
+    targets: Vec<String>,
     /// A directory for the transfer's own files, on both.
     own_directory: String,
     remote: Remote,
@@ -69,27 +75,42 @@ pub(crate) enum Serving {
     Overlay(overlay::OverlayServer),
 }
 
-/// An image that has come to its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An image that has come to its node for its instances, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transferred {
     /// How it came.
     pub propagation: Propagation,
     /// The length of the image's file at the repository.
     pub bytes: Bytes,
-    /// From the start of the program on the node to its end, on the node's clock.
-    pub took: Duration,
+    /// For each instance, from the start of its program on the node to the program's end, on the node's clock.
+    pub took: Vec<Duration>,
+    /// For each instance, until it was on the node's disk.
+    pub spans: Vec<Span>,
+}
+
+/// A part of the time, on a machine's `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it begins, ns.
+    pub begin_ns: u64,
+    /// When it ends.
+    pub end_ns: u64,
 }
 
 impl fmt::Display for Transferred {
+    /// Of several instances, until the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mib, seconds) = (self.bytes.get() >> 20, self.took.as_secs_f64());
+        let mib = self.bytes.get() >> 20;
+        let copies = self.took.len();
+        let times = if copies > 1 { format!("{copies} times ") } else { String::new() };
+        let seconds = self.took.iter().max().copied().unwrap_or_default().as_secs_f64();
         match self.propagation {
             Propagation::Copy => {
-                let mb_per_s = self.bytes.get() as f64 / 1e6 / seconds;
-                write!(f, "{mib} MiB in {seconds:.3} s, {mb_per_s:.1} MB/s; SHA-256 equal")
+                let mb_per_s = self.bytes.get() as f64 * copies as f64 / 1e6 / seconds;
+                write!(f, "{times}{mib} MiB in {seconds:.3} s, {mb_per_s:.1} MB/s; SHA-256 equal")
             }
             Propagation::Overlay => {
-                write!(f, "{mib} MiB stay at the repository, opened in {seconds:.3} s; SHA-256 equal")
+                write!(f, "{mib} MiB stay at the repository, {times}opened in {seconds:.3} s; SHA-256 equal")
             }
         }
     }
@@ -104,7 +125,7 @@ impl Lab {
         node: MachineIndex,
         directory: &str,
     ) -> Result<Offered, BuildError> {
-        let mut image = self.open_source(progressing, index, node, directory)?;
+        let mut image = self.open_source(progressing, (index, node), directory, ONE)?;
         self.close_source(progressing, &mut image)?;
         let serving = self.serve_image(progressing, &image)?;
         self.set_timing(true)?;
@@ -117,9 +138,9 @@ impl Lab {
     pub(crate) fn open_source(
         &mut self,
         progressing: &mut Progressing<'_>,
-        index: LayerIndex,
-        node: MachineIndex,
+        (index, node): (LayerIndex, MachineIndex),
         directory: &str,
+        instances: u32,
     ) -> Result<SourcedImage, BuildError> {
         let stack = progressing.stack;
         let layer = stack.layer(index);
@@ -156,7 +177,7 @@ impl Lab {
             bytes: Bytes(0),
             contents: made.contents,
             installed: Some(made.installed),
-            target: format!("{directory}/disk.{}", format.extension),
+            targets: (0..instances).map(|instance| target(directory, format.extension, instance)).collect(),
             own_directory: format!("{}/transfer", progressing.machines[node].facts.work_directory),
             remote,
             repository_interface,
@@ -193,17 +214,22 @@ impl Lab {
     ) -> Result<Transferred, BuildError> {
         let layer = stack.layer(image.index);
         (self.progress)(&format!("{}: fetching the image", layer.label()));
-        let fetched = match serving {
-            Serving::Copy(server) => copy::fetch(image, layer, server),
-            Serving::Overlay(server) => overlay::open(image, server),
+        let limit_s = match serving {
+            Serving::Copy(_) => copy::limit_s(image),
+            Serving::Overlay(_) => overlay::OPEN_LIMIT_S,
         };
-        // It has come when it is on the node's disk, and not in its memory.
-        let [_, node] = &image.machines;
-        let fetched = fetched.and_then(|fetched| {
-            node.run_ok(Command::new(["sync"]).timeout_s(SYNC_LIMIT_S))?;
-            Ok(fetched)
-        });
-        fetched.map_err(|source| BuildError::Layer { layer: layer.label(), source })
+        let commands: Vec<Vec<String>> = match serving {
+            Serving::Copy(server) => copy::commands(image, layer, server),
+            Serving::Overlay(server) => overlay::commands(image, server),
+        };
+        let fetched = image.fetch_with(commands, limit_s.saturating_mul(image.instances().into()));
+        let came = fetched.map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+        let (took, spans) = came.into_iter().unzip();
+        let propagation = match serving {
+            Serving::Copy(_) => Propagation::Copy,
+            Serving::Overlay(_) => Propagation::Overlay,
+        };
+        Ok(Transferred { propagation, bytes: image.bytes, took, spans })
     }
 
     /// Ends what only copies, and checks what arrived. The node has the image then.
@@ -221,7 +247,10 @@ impl Lab {
             Serving::Copy(server) => {
                 server.end(progressing, image);
                 let transferred = transferred?;
-                check_digests(layer, image, &image.target)?;
+                // What is compared is what is on the disk, and not what the node's memory has of it.
+                let [_, node] = &image.machines;
+                drop_caches(node).map_err(failed)?;
+                check_digests(layer, image, &image.targets)?;
                 image.clear().map_err(failed)?;
                 transferred
             }
@@ -235,10 +264,7 @@ impl Lab {
         // The check has read all of it.
         image.machines.iter().try_for_each(drop_caches).map_err(failed)?;
         progressing.note("transfer", how);
-        let opened = stack.opened_image(image.index);
-        let format = opened.image_format();
-        let format = format.ok_or_else(|| BuildError::refused(layer, "its source is not an image"))?;
-        Ok(offer_image(progressing, (image.index, image.node), image.target.clone(), (&opened, format)))
+        image.offer(progressing, 0)
     }
 }
 
@@ -263,6 +289,59 @@ impl SourcedImage {
         self.machines.iter().try_for_each(|machine| remove(machine).map(drop))
     }
 
+    /// How many instances it is for.
+    fn instances(&self) -> u32 {
+        u32::try_from(self.targets.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The image of one instance, which has come.
+    fn offer(&self, progressing: &mut Progressing<'_>, instance: usize) -> Result<Offered, BuildError> {
+        let stack = progressing.stack;
+        let layer = stack.layer(self.index);
+        let opened = stack.opened_image(self.index);
+        let format = opened.image_format().zip(self.targets.get(instance));
+        let (format, target) =
+            format.ok_or_else(|| BuildError::refused(layer, "its source is not an image"))?;
+        Ok(offer_image(progressing, (self.index, self.node), target.clone(), (&opened, format)))
+    }
+
+    /// Runs a program on the node for each instance, all at the same time, and writes out what it has left in the node's memory: an image has
+    /// come when it is on the disk. Of each instance, how long its program ran, and when its image came.
+    fn fetch_with(
+        &self,
+        programs: Vec<Vec<String>>,
+        limit_s: u64,
+    ) -> Result<Vec<(Duration, Span)>, MachineError> {
+        let [_, node] = &self.machines;
+        let lines: Vec<Vec<Command>> = programs
+            .into_iter()
+            .zip(&self.targets)
+            .map(|(argv, target)| {
+                let write_out = Command::new(["sync", "--", target]).timeout_s(SYNC_LIMIT_S);
+                vec![Command::new(argv).timeout_s(limit_s), write_out]
+            })
+            .collect();
+        let ran = node.run_together(lines.clone())?;
+        ran.into_iter().zip(&lines).map(|(ran, line)| self.came(line, ran)).collect()
+    }
+
+    /// What the programs of one instance did.
+    fn came(&self, line: &[Command], ran: Vec<Timed<Finished>>) -> Result<(Duration, Span), MachineError> {
+        let [repository, node] = &self.machines;
+        let (mut took, mut span) = (None, None);
+        for (command, Timed { begin_ns, end_ns, result }) in line.iter().zip(ran) {
+            let finished = result?;
+            if !finished.succeeded() {
+                let failed = node.program_error(&command.argv, &finished, command.timeout_ms / 1000);
+                return Err(failed.saying(&said(repository, &self.server_log())));
+            }
+            let begin_ns = span.map_or(begin_ns, |span: Span| span.begin_ns);
+            span = Some(Span { begin_ns, end_ns });
+            took.get_or_insert(Duration::from_nanos(finished.elapsed_ns));
+        }
+        Ok(took.zip(span).unwrap_or((Duration::ZERO, Span { begin_ns: 0, end_ns: 0 })))
+    }
+
     /// What its server has printed, as a file of the repository.
     fn server_log(&self) -> String {
         format!("{}/server.txt", self.own_directory)
@@ -275,6 +354,14 @@ impl SourcedImage {
         let said = repository.run_ok(Command::new(argv))?;
         self.bytes = parse_value(repository, &argv, &said).map(Bytes)?;
         Ok(())
+    }
+}
+
+/// The image of an instance, counted from 0, in a directory of its node.
+fn target(directory: &str, extension: &str, instance: u32) -> String {
+    match instance {
+        0 => format!("{directory}/disk.{extension}"),
+        _ => format!("{directory}/disk-{}.{extension}", instance + 1),
     }
 }
 
@@ -294,15 +381,15 @@ fn format_at_repository(stack: &Stack) -> &str {
     stack.source().iter().find(|layer| layer.image_format().is_some()).map_or("raw", Layer::name)
 }
 
-/// Compares what the node has at a path with the image at the repository.
+/// Compares what the node has at some paths with the image at the repository.
 ///
 /// # Errors
 /// It is not the same, or cannot be read.
-fn check_digests(layer: &Layer, image: &SourcedImage, at_node: &str) -> Result<(), BuildError> {
+fn check_digests(layer: &Layer, image: &SourcedImage, at_node: &[String]) -> Result<(), BuildError> {
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let [repository, node] = &image.machines;
-    let digests = digest(repository, &image.source).and_then(|sent| Ok((sent, digest(node, at_node)?)));
-    let (sent, arrived) = digests.map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    same_digests(layer, sent, arrived)
+    let sent = digest(repository, &image.source).map_err(failed)?;
+    at_node.iter().try_for_each(|path| same_digests(layer, sent.clone(), digest(node, path).map_err(failed)?))
 }
 
 fn same_digests(layer: &Layer, sent: String, arrived: String) -> Result<(), BuildError> {
@@ -331,9 +418,15 @@ mod tests {
         let copied = Transferred {
             propagation: Propagation::Copy,
             bytes: Bytes::mib(256),
-            took: Duration::from_millis(2_316),
+            took: vec![Duration::from_millis(2_316)],
+            spans: Vec::new(),
         };
         assert_eq!(copied.to_string(), "256 MiB in 2.316 s, 115.9 MB/s; SHA-256 equal");
+        let several = Transferred {
+            took: vec![Duration::from_millis(2_000), Duration::from_millis(4_000)],
+            ..copied.clone()
+        };
+        assert_eq!(several.to_string(), "2 times 256 MiB in 4.000 s, 134.2 MB/s; SHA-256 equal");
         let opened = Transferred { propagation: Propagation::Overlay, ..copied };
         assert_eq!(opened.to_string(), "256 MiB stay at the repository, opened in 2.316 s; SHA-256 equal");
     }

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use nestor_machine::{Command, Machine, MachineError, Mounting, ReadySign};
-use nestor_stack::Propagation;
 use nestor_stack::layers::network::usual_nfs;
 use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
 
-use super::{
-    DIGEST_LIMIT_S, SourcedImage, Transferred, check_digests, digest_in, format_at_repository, same_digests,
-};
-use crate::built::UndoStep;
+use super::{DIGEST_LIMIT_S, SourcedImage, check_digests, digest_in, format_at_repository, same_digests};
+use crate::built::{ServingProgram, UndoStep};
 use crate::link::enable_loopback;
 use crate::network_disk;
 use crate::network_file_system::{self, mount_options};
@@ -27,11 +24,11 @@ const OVERLAY_FORMAT: &str = "qcow2";
 /// What the server calls the image.
 const EXPORT: &str = "nestor";
 
-/// Connections that the server takes at once.
-const CONNECTIONS: &str = "16";
+/// Connections that the server takes at once for each instance: that of its disk, and those that look at the image before.
+const CONNECTIONS: u32 = 16;
 
 /// Seconds that making an overlay may take.
-const OPEN_LIMIT_S: u64 = 60;
+pub(super) const OPEN_LIMIT_S: u64 = 60;
 
 /// The SHA-256 of an exported disk, which fails where the disk cannot be read. Its address is no part of it.
 const DIGEST_OF_EXPORT: &str = r#"exec 3>&1
@@ -67,7 +64,8 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     let [repository, node] = &image.machines;
     let (ready, log) = (format!("{}/server.pid", image.own_directory), image.server_log());
     let (address, port) = (&image.remote.server_address, network_disk::PORT.to_string());
-    let argv = ["qemu-nbd", "--read-only", "--persistent", "--shared", CONNECTIONS, "--bind", address];
+    let shared = (CONNECTIONS * image.instances()).to_string();
+    let argv = ["qemu-nbd", "--read-only", "--persistent", "--shared", &shared, "--bind", address];
     let more = ["--port", &port, "--export-name", EXPORT, "--pid-file", &ready, "--format"];
     let argv = argv.into_iter().chain(more).chain([format_at_repository(stack), &image.source]);
     // It checks itself, too.
@@ -77,6 +75,7 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     repository
         .await_ready(process, ReadySign::File(ready), SERVER_LIMIT)
         .map_err(|e| failed(e.saying(&said(repository, &log))))?;
+    progressing.image_server = Some(ServingProgram { process, log: log.clone() });
     let backing = format!("nbd://{address}:{port}/{EXPORT}");
     let digest = |machine: &Machine| {
         let argv = ["sh", "-c", DIGEST_OF_EXPORT, "sh", &backing];
@@ -116,24 +115,15 @@ fn serve_file(
     node.mount(mounting).map_err(failed)?;
     progressing.note_undo(image.node, UndoStep::Unmount(target.clone()));
     let backing = format!("{target}/{file}");
-    check_digests(layer, image, &backing)?;
+    check_digests(layer, image, std::slice::from_ref(&backing))?;
     Ok(OverlayServer { backing, format: format_at_repository(stack).to_owned() })
 }
 
-/// Makes the overlay on the node (`qemu-img(1)`).
-///
-/// # Errors
-/// The image cannot be reached.
-pub(super) fn open(image: &SourcedImage, server: &OverlayServer) -> Result<Transferred, MachineError> {
-    let [repository, node] = &image.machines;
-    let bytes = image.bytes;
-    let argv = ["qemu-img", "create", "-q", "-f", OVERLAY_FORMAT, "-b", &server.backing];
-    let argv = argv.into_iter().chain(["-F", &server.format, "--", &image.target]);
-    let argv: Vec<String> = argv.map(str::to_owned).collect();
-    let finished = node.run(Command::new(argv.clone()).timeout_s(OPEN_LIMIT_S))?;
-    if finished.succeeded() {
-        let took = Duration::from_nanos(finished.elapsed_ns);
-        return Ok(Transferred { propagation: Propagation::Overlay, bytes, took });
-    }
-    Err(node.program_error(&argv, &finished, OPEN_LIMIT_S).saying(&said(repository, &image.server_log())))
+/// The commands that make the overlays on the node (`qemu-img(1)`), one for each instance.
+pub(super) fn commands(image: &SourcedImage, server: &OverlayServer) -> Vec<Vec<String>> {
+    let of_target = |target: &String| {
+        let argv = ["qemu-img", "create", "-q", "-f", OVERLAY_FORMAT, "-b", &server.backing];
+        argv.into_iter().chain(["-F", &server.format, "--", target]).map(str::to_owned).collect()
+    };
+    image.targets.iter().map(of_target).collect()
 }

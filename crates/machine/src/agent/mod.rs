@@ -15,6 +15,7 @@ pub(crate) mod random;
 mod requests;
 mod resource;
 mod settings;
+mod together;
 mod undoing;
 mod work_root;
 

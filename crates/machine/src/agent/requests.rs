@@ -117,6 +117,7 @@ impl Agent {
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),
             Request::MixRandom { data } => mix_random(&data),
+            Request::Together { lines } => Ok(Answer::Together(self.together(lines))),
             Request::TakeDown => self.take_all_down(),
         }
     }

@@ -110,7 +110,7 @@ impl Cache {
         let complete = [&image.kernel, &image.modules_cpio, &image.root_squashfs]
             .into_iter()
             .all(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0));
-        (complete && image.manifest.hash.starts_with(hash)).then_some(image)
+        (complete && image.manifest.hash.short() == hash).then_some(image)
     }
 
     /// Waits until this process is the one that may build. `waiting` gets the process that holds the lock.
@@ -300,7 +300,7 @@ mod tests {
             fs::write(partial.image().join(name), name).unwrap();
         }
         let manifest = LabManifest {
-            hash: format!("{HASH}ff"),
+            hash: serde_json::from_value(format!("{HASH}ff").into()).unwrap(),
             suite: "bookworm".into(),
             architecture: "amd64".into(),
             kernel_release: "6.1.0-1-amd64".into(),

@@ -43,7 +43,7 @@ pub use initramfs::{MODULE_LOAD_LIST, initramfs};
 pub use modules::ModuleTree;
 use progress::Tracker;
 pub use progress::{LabProgress, LabStage};
-pub use recipe::Recipe;
+pub use recipe::{LabHash, Recipe};
 pub use sources::MIRROR_VARIABLE;
 
 /// Where a host that runs the image finds the kernel for its guests.
@@ -83,8 +83,8 @@ impl LabImage {
 /// What a lab image is made of.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LabManifest {
-    /// SHA-256 of the recipe, 64 hexadecimal digits.
-    pub hash: String,
+    /// Hash of the recipe.
+    pub hash: LabHash,
     /// Debian's name of the release.
     pub suite: String,
     /// Debian's name of the architecture.

@@ -1,5 +1,7 @@
 //! What the lab image is made of, and the hash it is cached by.
 
+use std::fmt;
+
 use nestor_stack::LabPack;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -21,6 +23,24 @@ const fn pack_text(pack: LabPack) -> &'static str {
 
 /// Digits of the hash that name an image's directory.
 const SHORT_HASH_DIGITS: usize = 16;
+
+/// Hash of a lab image's recipe: SHA-256, 64 hexadecimal digits. Images are known by it; its first digits alone name only a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct LabHash(String);
+
+impl LabHash {
+    /// The digits that name the image's directory.
+    pub fn short(&self) -> &str {
+        self.0.get(..SHORT_HASH_DIGITS).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for LabHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// The contents of a lab image, independent of where its packages come from.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -81,11 +101,11 @@ impl Recipe {
         recipe
     }
 
-    /// SHA-256 over everything that decides what is in the image, as 64 hexadecimal digits.
+    /// SHA-256 over everything that decides what is in the image.
     ///
     /// The order of the lists does not count (that of the boot modules does: it is the order of loading), nor do
     /// comments, the hint about progress or where packages are fetched from.
-    pub fn hash(&self) -> String {
+    pub fn hash(&self) -> LabHash {
         let mut canonical = self.clone();
         for list in [
             &mut canonical.packages,
@@ -101,12 +121,12 @@ impl Recipe {
         let mut hasher = Sha256::new();
         hasher.update(format!("nestor lab image {BUILD_VERSION}\n"));
         hasher.update(text);
-        hex::encode(hasher.finalize())
+        LabHash(hex::encode(hasher.finalize()))
     }
 
     /// The digits of the hash that name the image's directory.
     pub fn short_hash(&self) -> String {
-        self.hash()[..SHORT_HASH_DIGITS].to_owned()
+        self.hash().short().to_owned()
     }
 
     /// Everything to install, the kernel first.
@@ -138,13 +158,14 @@ mod tests {
         let recipe = Recipe::built_in();
         assert!(!recipe.packages.contains(&recipe.kernel_package));
         assert!(recipe.packages.iter().all(|name| !name.contains([',', ' ', '/'])));
-        assert_eq!(recipe.hash().len(), 64);
-        assert!(recipe.hash().starts_with(&recipe.short_hash()));
+        let (hash, short) = (recipe.hash().to_string(), recipe.short_hash());
+        assert_eq!((hash.len(), short.len()), (64, SHORT_HASH_DIGITS));
+        assert!(hash.starts_with(&short));
     }
 
     #[test]
     fn packs_make_images_of_their_own() {
-        let hashes: std::collections::BTreeSet<String> =
+        let hashes: std::collections::BTreeSet<LabHash> =
             std::iter::once(None).chain(LabPack::ALL.map(Some)).map(|pack| Recipe::of(pack).hash()).collect();
         assert_eq!(hashes.len(), 1 + LabPack::ALL.len());
         assert!(Recipe::of(Some(LabPack::Xen)).hypervisor.is_some());

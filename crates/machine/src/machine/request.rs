@@ -6,12 +6,18 @@ use crate::command_line::shown;
 use crate::message::Request;
 use crate::spec::MachineTime;
 
-/// If this variable is set, each request is printed with the time its answer took, and in virtual time where that stands afterwards.
+/// If this variable is set, each request is printed with the time its answer took, and in virtual time where that stands afterwards. One that runs
+/// programs is also printed when it is sent.
 const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 
 /// Whether requests are printed.
 pub(crate) fn are_logged() -> bool {
     std::env::var_os(REQUEST_LOG).is_some()
+}
+
+/// Whether the request runs programs, which may take long.
+pub(super) fn runs_programs(request: &Request) -> bool {
+    matches!(request, Request::Run(_) | Request::Together { .. })
 }
 
 /// What a request may take when it says nothing else.
@@ -37,6 +43,12 @@ pub(super) fn own_limit(request: &Request) -> Duration {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
         Request::Inspect { .. } => INSPECTION_LIMIT,
+        Request::Together { lines } => {
+            let of_line = |line: &Vec<Request>| line.iter().map(own_limit).sum::<Duration>();
+            lines.iter().map(of_line).max().unwrap_or_default() + USUAL_LIMIT
+        }
+        Request::Forward { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
+        Request::ShutDownMachine { limit_ms, .. } => Duration::from_millis(*limit_ms) + USUAL_LIMIT,
         _ => USUAL_LIMIT,
     }
 }
@@ -49,6 +61,8 @@ pub(super) fn describe(request: &Request) -> String {
         | Request::CreateFile { path, .. }
         | Request::ReadFile { path, .. }
         | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
+        Request::Forward { request, .. } => describe(request),
+        Request::Together { lines } => lines.iter().flatten().map(describe).collect::<Vec<_>>().join("; "),
         Request::AwaitReady { sign, .. } => format!("{}: {sign}", request_name(request)),
         _ => request_name(request).to_owned(),
     }
@@ -96,6 +110,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::JoinMachines { .. } => "join two machines",
         Request::Pause { .. } => "pause",
         Request::Forward { .. } => "pass on a request",
+        Request::Together { .. } => "do several things at once",
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",
         Request::CreateFile { .. } => "make a file",

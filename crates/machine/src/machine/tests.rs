@@ -68,3 +68,39 @@ fn an_agent_that_watches_a_machine_is_awaited_beyond_the_limit_but_not_for_ever_
     assert_eq!(limits(Patience { in_virtual_time: false, more: MORE_LIMITS }), 9);
     assert_eq!(limits(Patience { in_virtual_time: true, more: 0 }), 100);
 }
+
+#[test]
+fn what_is_done_at_once_has_an_answer_for_each() {
+    let run = || Command::new(["true"]);
+    let places = [MachinePlace::Guest(nestor_stack::MachineIndex::OUTERMOST); 2];
+    let finished = |begin_ns| crate::message::TimedAnswer {
+        begin_ns,
+        end_ns: begin_ns + 5,
+        answer: Answer::Finished(Finished { exit_code: Some(0), ..Finished::default() }),
+    };
+    let machine = machine_that(move |request| match request {
+        Request::Together { lines } => {
+            Answer::Together((1..).zip(&lines).map(|(begin_ns, _)| vec![finished(begin_ns)]).collect())
+        }
+        _ => panic!("something else was asked"),
+    });
+    let ran = machine.run_inside(places.map(|place| (place, run())).to_vec()).unwrap();
+    let times = |timed: &Timed<Finished>| (timed.begin_ns, timed.end_ns, timed.result.is_ok());
+    assert_eq!(ran.iter().map(times).collect::<Vec<_>>(), [(1, 6, true), (2, 7, true)]);
+    let booted = machine.shut_down_machines(&places, Duration::from_secs(1));
+    assert!(matches!(booted, Err(MachineError::OutOfTurn { .. })), "a program is no end of a machine");
+    for answers in [vec![], vec![vec![], vec![]]] {
+        let mut answers = Some(answers);
+        let machine = machine_that(move |_| Answer::Together(answers.take().unwrap_or_default()));
+        let error = machine.run_inside(places.map(|place| (place, run())).to_vec()).unwrap_err();
+        assert!(matches!(error, MachineError::OutOfTurn { .. }), "{error}");
+    }
+}
+
+#[test]
+fn who_asks_for_several_things_at_once_waits_for_the_longest_line() {
+    let run = |seconds| Request::Run(Command::new(["true"]).timeout_s(seconds));
+    let lines = vec![vec![run(100), run(200)], vec![run(250)]];
+    let limit = request::own_limit(&Request::Together { lines });
+    assert!(limit >= Duration::from_secs(300) && limit < Duration::from_secs(500), "{limit:?}");
+}

@@ -1,4 +1,5 @@
-//! The course of an instance's life: its states one after the other on the clock of its node, with what was counted in each.
+//! The course of the lives of instances that go through their states together: one state after the other on the clock of their node, with what was
+//! counted in each.
 
 use nestor_kernel::DiskStatistics;
 use nestor_kernel::processor_time::MachineTimes;
@@ -6,13 +7,16 @@ use nestor_lab::{BuiltStack, Instance, Lab};
 use nestor_link::LinkStatistics;
 use nestor_machine::{Machine, MachineError};
 use nestor_processor::InstructionCounts;
-use nestor_results::{DiskUse, LifeState, StateRecord};
+use nestor_results::{DiskUse, InstanceLife, LifeState, StateRecord};
 use nestor_stack::{LayerIndex, MachineIndex, MachineName, Relation, Stack};
 
 use super::CellError;
 
 /// What a machine's processors did.
 const PROCESSORS: &str = "/proc/stat";
+
+/// What is known of a boot: until the first process, and until the agent answered.
+pub(super) type Boot = (Option<u64>, u64);
 
 /// A machine with the disk that is counted.
 struct Counted {
@@ -31,7 +35,7 @@ struct Counters {
     instructions: Option<InstructionCounts>,
 }
 
-/// The states that an instance has gone through, and the one it is in.
+/// The states that instances have gone through, and the one they are in.
 pub(super) struct Course {
     node: Machine,
     link: Option<LayerIndex>,
@@ -44,7 +48,12 @@ pub(super) struct Course {
     pub(super) image_bytes: u64,
     /// When the instance was asked for.
     asked_ns: u64,
-    pub(super) states: Vec<StateRecord>,
+    /// Those that have ended, as they were for all instances.
+    states: Vec<StateRecord>,
+    /// For each of them, when it ended for each instance, in nanoseconds since they were asked for; nothing where there is one instance.
+    ends_ns: Vec<Vec<u64>>,
+    /// The same of the state that is about to end.
+    next_ends_ns: Vec<u64>,
     pub(super) state: LifeState,
     begin_ns: u64,
     own_ns: u64,
@@ -78,6 +87,8 @@ impl Course {
             image_bytes: 0,
             asked_ns: 0,
             states: Vec::new(),
+            ends_ns: Vec::new(),
+            next_ends_ns: Vec::new(),
             state: LifeState::Pending,
             begin_ns: 0,
             own_ns: 0,
@@ -151,12 +162,32 @@ impl Course {
         Ok(())
     }
 
-    /// Ends the state that the instance is in; when, on the node's clock.
+    /// The machine that the instances run on.
+    pub(super) fn node(&self) -> &Machine {
+        &self.node
+    }
+
+    /// The state has ended for each of several instances at a time of its own, on the node's clock, and it waits for the others. That of one
+    /// instance ends when the state is closed.
+    pub(super) fn note_ends(&mut self, ends_ns: Vec<u64>) {
+        if ends_ns.len() > 1 {
+            let asked_ns = self.asked_ns;
+            self.next_ends_ns = ends_ns.into_iter().map(|end_ns| end_ns.saturating_sub(asked_ns)).collect();
+        }
+    }
+
+    /// The lives of instances of which it is known how they booted.
+    pub(super) fn into_lives(self, boots: Vec<Boot>) -> Vec<InstanceLife> {
+        lives(self.image_bytes, &self.states, &self.ends_ns, boots)
+    }
+
+    /// Ends the state that the instances are in; when, on the node's clock.
     pub(super) fn close(&mut self, lab: &Lab) -> Result<u64, MachineError> {
         let (now_ns, instructions) = self.clock(lab, self.state)?;
         let link = self.link_statistics(lab)?;
         let end = Counters { link, instructions, ..self.count(lab)? };
         self.states.push(self.record(now_ns, &end));
+        self.ends_ns.push(std::mem::take(&mut self.next_ends_ns));
         Ok(now_ns)
     }
 
@@ -182,6 +213,7 @@ impl Course {
             begin_ns: self.begin_ns.saturating_sub(self.asked_ns),
             end_ns: now_ns.saturating_sub(self.asked_ns),
             own_ns: self.own_ns,
+            waited_ns: 0,
             from_repository_bytes: sent.bytes,
             to_repository_bytes: end.link.from_upper.since(&self.begin.link.from_upper).bytes,
             link_busy: on_the_wire_s / (duration_ns.max(1) as f64 / 1e9),
@@ -192,7 +224,7 @@ impl Course {
     }
 
     /// What the instance's own clock says of its boot, which has just ended: until its first process, and until its agent answered.
-    pub(super) fn of_boot(&self, built: &BuiltStack) -> Result<(Option<u64>, u64), MachineError> {
+    pub(super) fn of_boot(&self, built: &BuiltStack) -> Result<Boot, MachineError> {
         let boot = self.states.iter().find(|state| state.state == LifeState::Boot);
         let begun_ns = self.asked_ns + boot.map_or(0, |boot| boot.begin_ns + boot.own_ns);
         let guest = built.machines.indexed().find_map(|(index, machine)| {
@@ -206,5 +238,65 @@ impl Course {
         let age_ns = guest_ns.checked_sub(guest.facts.begun_ns);
         let first = age_ns.and_then(|age| node_ns.checked_sub(age)?.checked_sub(begun_ns));
         Ok((first.filter(|first| *first <= hello_ns), hello_ns))
+    }
+}
+
+/// The lives of instances from the states of all of them, and from the ends of each state for each instance, if they differ.
+fn lives(
+    image_bytes: u64,
+    states: &[StateRecord],
+    ends_ns: &[Vec<u64>],
+    boots: Vec<Boot>,
+) -> Vec<InstanceLife> {
+    let of_instance = |(number, (first_process_ns, hello_ns)): (usize, Boot)| {
+        let states = states.iter().zip(ends_ns).map(|(state, ends_ns)| {
+            let waited_ns = ends_ns.get(number).map_or(0, |end_ns| state.end_ns.saturating_sub(*end_ns));
+            StateRecord { waited_ns: waited_ns.min(state.group_ns()), ..state.clone() }
+        });
+        InstanceLife { image_bytes, states: states.collect(), first_process_ns, hello_ns, managed: None }
+    };
+    boots.into_iter().enumerate().map(of_instance).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(state: LifeState, begin_ns: u64, end_ns: u64, own_ns: u64) -> StateRecord {
+        StateRecord {
+            state,
+            begin_ns,
+            end_ns,
+            own_ns,
+            waited_ns: 0,
+            from_repository_bytes: 7,
+            to_repository_bytes: 0,
+            link_busy: 0.5,
+            disks: Vec::new(),
+            processors: Vec::new(),
+            instructions: None,
+        }
+    }
+
+    #[test]
+    fn who_is_done_before_the_last_has_waited_for_the_rest() {
+        let states = [state(LifeState::Transfer, 0, 900, 0), state(LifeState::Boot, 900, 2_000, 100)];
+        let ends_ns = [vec![900, 600], vec![1_500, 1_990]];
+        let lives = lives(1, &states, &ends_ns, vec![(None, 5), (Some(3), 6)]);
+        let took = |life: &InstanceLife| life.states.iter().map(StateRecord::duration_ns).collect::<Vec<_>>();
+        assert_eq!(took(&lives[0]), [900, 500]);
+        assert_eq!(took(&lives[1]), [600, 990]);
+        assert_eq!((lives[0].hello_ns, lives[1].first_process_ns), (5, Some(3)));
+        for life in &lives {
+            assert_eq!((life.whole_ns(), life.unaccounted_ns()), (life.in_states_ns(), 0));
+            assert_eq!(life.states[0].from_repository_bytes, 7, "it is that of all of them");
+        }
+    }
+
+    #[test]
+    fn one_instance_waits_for_none() {
+        let states = [state(LifeState::Transfer, 0, 900, 0)];
+        let lives = lives(1, &states, &[Vec::new()], vec![(None, 5)]);
+        assert_eq!(lives[0].states[0].duration_ns(), 900);
     }
 }

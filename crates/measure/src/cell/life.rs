@@ -1,18 +1,20 @@
-//! The life of an instance: its image comes, it boots, its workload runs, it ends, and its image is removed, with the time of each.
+//! The life of instances: their image comes, they boot, their workload runs, they end, and their images are removed, with the time of each.
 
-use nestor_lab::{BuildError, BuiltStack, Instance, Lab, NetworkLoss};
+use nestor_lab::{BootedInstance, BuildError, Instance, Lab, LabProblem, NetworkLoss};
 use nestor_machine::Loss;
 use nestor_results::{Environment, FailureCause, InstanceLife, LifeState, TraceMode};
 use nestor_workload::LifeCycle;
 
-use super::course::Course;
+use super::course::{Boot, Course};
+use super::several::{Beside, RanInAll};
 use super::watched_run::WatchedRun;
-use super::{CellError, CellRequest, Timed, environment, explained, lay_out, place_on};
+use super::{CellError, CellRequest, Timed, environment, explained, lay_out, place_in, place_on};
 
-/// What is known of a boot: until the first process, and until the agent answered.
-type Boot = (Option<u64>, u64);
+/// What is said of several instances where requests were to be recorded.
+const NOT_RECORDED: &str = "requests are not recorded with several instances, and the layers below them are not told apart: their states say what \
+                            link, disks and processors did";
 
-/// Goes through the life of one instance on a stack that is not built yet.
+/// Goes through the lives of instances on a stack that is not built yet.
 pub(super) fn measure(
     lab: &mut Lab,
     request: &CellRequest<'_>,
@@ -21,43 +23,47 @@ pub(super) fn measure(
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
     lab.set_seed(request.seed);
-    // What runs in the instance is measured as a workload always is; where nothing runs, nothing is recorded.
-    let nothing = CellRequest { trace: TraceMode::None, ..request.clone() };
-    let running = match &cycle.run {
-        Some(run) => CellRequest { workload: run, ..request.clone() },
-        None => nothing,
+    // What runs in the only instance is measured as a workload always is; where nothing runs, nothing is recorded, and neither where one machine's
+    // requests come from several instances.
+    let is_recorded = cycle.run.is_some() && cycle.count == 1;
+    let running = CellRequest {
+        workload: cycle.run.as_ref().unwrap_or(request.workload),
+        trace: if is_recorded { request.trace } else { TraceMode::None },
+        ..request.clone()
     };
-    let lived = go_through(lab, request, &running, environment, progress);
+    let lived = go_through(lab, request, (cycle.count, &running), environment, progress);
     if lived.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
     }
-    let (mut timed, life) = lived?;
+    let (mut timed, lives) = lived?;
     if cycle.run.is_none() {
         // Nothing ran of which it could be said.
         (timed.measured.host_cpu_busy, timed.measured.cpu_busy) = (0.0, Vec::new());
         timed.measured.trace_remarks.clear();
-        timed.measured.load.elapsed_ns = life.whole_ns();
+        timed.measured.load.elapsed_ns = lives.iter().map(InstanceLife::whole_ns).max().unwrap_or_default();
+    } else if cycle.count > 1 && request.trace != TraceMode::None {
+        timed.measured.trace_remarks.push(NOT_RECORDED.to_owned());
     }
     timed.measured.load.workload = request.workload.to_string();
-    timed.measured.lives = vec![life];
+    timed.measured.lives = lives;
     Ok(timed)
 }
 
-/// Builds the stack around the instance, has it live, and takes it down.
+/// Builds the stack around the instances, has them live, and takes it down.
 fn go_through(
     lab: &mut Lab,
     request: &CellRequest<'_>,
-    running: &CellRequest<'_>,
+    (count, running): (u32, &CellRequest<'_>),
     environment: &mut Environment,
     progress: &dyn Fn(&str),
-) -> Result<(Timed, InstanceLife), CellError> {
-    let mut instance = match lab.prepare_instance(request.stack) {
+) -> Result<(Timed, Vec<InstanceLife>), CellError> {
+    let mut instance = match lab.prepare_instances(request.stack, count) {
         // Nothing is measured yet, so another attempt is valid.
         Err(e) if e.machine_is_lost() => {
             progress("a machine was lost while the stack was built; starting it anew");
             lab.give_up_guests();
-            lab.prepare_instance(request.stack)?
+            lab.prepare_instances(request.stack, count)?
         }
         prepared => prepared?,
     };
@@ -65,27 +71,36 @@ fn go_through(
         Ok(course) => course,
         Err(e) => return Err(given_up(lab, instance, e)),
     };
-    progress("booting the instance");
-    let mut built = match lab.boot_instance(instance) {
-        Ok(built) => built,
+    progress(if count > 1 { "booting the instances" } else { "booting the instance" });
+    let booted = match lab.boot_instances(instance) {
+        Ok(booted) => booted,
         Err(failed) => {
             let (e, instance) = *failed;
             let e = in_state(&course, e.into());
             return Err(given_up(lab, instance, e));
         }
     };
-    let lived = live(lab, &mut course, &mut built, running, progress);
-    let lived = lived.map_err(|e| in_state(&course, explained(e, lab, &built)));
-    *environment = environment::of(lab, &built, request);
+    let lived = live(lab, &mut course, &booted, running, progress);
+    if let Some(first) = booted.first() {
+        *environment = environment::of(lab, &first.built, request);
+    }
+    let lived = lived.map_err(|e| in_state(&course, explained_of(e, lab, &booted)));
     progress("taking the stack down");
-    let taken_down = lab.take_down(built);
-    let (timed, (first_process_ns, hello_ns)) = lived?;
+    let taken_down = lab.take_down_instances(booted);
+    let (timed, boots) = lived?;
     taken_down?;
-    let Course { image_bytes, states, .. } = course;
-    Ok((timed, InstanceLife { image_bytes, states, first_process_ns, hello_ns, managed: None }))
+    Ok((timed, course.into_lives(boots)))
 }
 
-/// Takes an instance down that was not booted; the error with what has ended on the network, if it comes from that.
+/// The same with what the stack says of why it happened.
+fn explained_of(error: CellError, lab: &Lab, booted: &[BootedInstance]) -> CellError {
+    match booted.first() {
+        Some(first) => explained(error, lab, &first.built),
+        None => error,
+    }
+}
+
+/// Takes instances down that were not booted; the error with what has ended on the network, if it comes from that.
 fn given_up(lab: &mut Lab, instance: Instance<'_>, error: CellError) -> CellError {
     let told = lost(error, |loss| lab.network_loss(instance.network(), loss));
     lab.give_up_instance(instance);
@@ -105,60 +120,68 @@ fn bring(
         let place = place_on(repository, &work_directory, top)?;
         lay_out(repository, running, &place, progress)?;
     }
-    lab.serve_instance(instance)?;
+    lab.serve_instances(instance)?;
     let has_load = running.workload.life().is_none();
     let mut course = Course::begin(lab, running.stack, instance, has_load)?;
-    progress("the instance's image is on its way");
+    progress("the image is on its way");
     let nothing = |_: &mut Lab| Ok::<(), BuildError>(());
     let came = course.pass_to(lab, LifeState::Transfer, nothing).and_then(|()| {
-        let transferred = lab.fetch_instance(instance)?;
+        let transferred = lab.fetch_instances(instance)?;
         course.image_bytes = transferred.bytes.get();
-        course.pass_to(lab, LifeState::Boot, |lab| lab.settle_instance(instance, transferred))
+        course.note_ends(transferred.spans.iter().map(|span| span.end_ns).collect());
+        course.pass_to(lab, LifeState::Boot, |lab| lab.settle_instances(instance, transferred))
     });
     came.map_err(|e| in_state(&course, e))?;
     Ok(course)
 }
 
-/// From the end of the boot to the removal of the image: what the workload did, and two times within the boot.
+/// From the end of the boot to the removal of the image: what the workload did, and two times within each boot.
 fn live(
     lab: &mut Lab,
     course: &mut Course,
-    built: &mut BuiltStack,
+    booted: &[BootedInstance],
     running: &CellRequest<'_>,
     progress: &dyn Fn(&str),
-) -> Result<(Timed, Boot), CellError> {
+) -> Result<(Timed, Vec<Boot>), CellError> {
+    course.note_ends(booted.iter().map(|instance| instance.booted_ns).collect());
     let booted_ns = course.close(lab)?;
-    let boot = course.of_boot(built)?;
+    let boots = booted.iter().map(|instance| course.of_boot(&instance.built));
+    let boots = boots.collect::<Result<Vec<_>, _>>()?;
     course.state = LifeState::Running;
-    let timed = run(lab, course, built, running, booted_ns, progress)?;
-    progress("shutting the instance down");
-    lab.shut_down_instance(built)?;
+    let instances = booted.split_first().ok_or(BuildError::Lab(LabProblem::MachineEnded))?;
+    let timed = run(lab, course, instances, running, booted_ns, progress)?;
+    progress(if booted.len() > 1 { "shutting the instances down" } else { "shutting the instance down" });
+    let ended = lab.shut_down_instances(booted)?;
+    course.note_ends(ended.iter().map(|span| span.end_ns).collect());
     let nothing = |_: &mut Lab| Ok::<(), BuildError>(());
     course.pass_to(lab, LifeState::Cleanup, nothing)?;
-    lab.remove_instance(built)?;
+    let removed = lab.remove_instances(booted)?;
+    course.note_ends(removed.iter().map(|span| span.end_ns).collect());
     course.close(lab)?;
     lab.set_timing(false)?;
-    Ok((timed, boot))
+    Ok((timed, boots))
 }
 
-/// The state in which the workload runs, until the instance is to end.
+/// The state in which the workload runs, until the instances are to end.
 fn run(
     lab: &Lab,
     course: &mut Course,
-    built: &BuiltStack,
+    (first, others): (&BootedInstance, &[BootedInstance]),
     running: &CellRequest<'_>,
     booted_ns: u64,
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
-    let top = built.top_machine();
-    let place = place_on(&top.machine, &top.facts.work_directory, &built.top)?;
-    let watched = WatchedRun::start(lab, built, running, &place, progress)?;
+    let place = place_in(&first.built)?;
+    let watched = WatchedRun::start(lab, &first.built, running, &place, progress)?;
     let put = watched.put();
+    let beside = Beside::prepare(first, others, running);
     let resumed = course.resume(lab, LifeState::Running, booted_ns);
-    let ran = watched.run(put);
+    let RanInAll { first, others, ends_ns } = beside?.run(course.node(), &watched, put);
+    course.note_ends(ends_ns);
     let closed = course.close(lab);
     // In any case: recorders must not outlive the cell.
-    let timed = watched.finish(ran, progress)?;
+    let timed = watched.finish(first, progress);
+    let timed = others.finish(running, timed?)?;
     resumed?;
     lab.set_timing(true)?;
     course.resume(lab, LifeState::Shutdown, closed?)?;

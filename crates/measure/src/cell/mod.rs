@@ -21,6 +21,7 @@ mod request_files;
 mod sample_pace;
 mod scratch;
 mod served;
+mod several;
 mod step;
 mod trace_problem;
 mod watched_run;
@@ -121,9 +122,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         Ok(Timed { measured, load_s: ran_s, asleep_s }) => {
             load_s = Some(ran_s);
             environment.remarks.extend(measured.load.remarks.iter().cloned());
-            let life = request.workload.life();
-            let load = life.as_ref().and_then(|life| life.run.as_ref()).unwrap_or(request.workload);
-            marks = checks::marks(&measured, &environment, &Expected::of(request.stack, load));
+            let expected = Expected::of(request.stack, request.workload);
+            marks = checks::marks(&measured, &environment, &expected);
             // A machine in virtual time does not notice.
             let asleep_s = asleep_s.filter(|_| !lab.place().is_in_virtual_time());
             marks.extend(asleep_s.map(|seconds| Mark::Suspended { seconds }));
@@ -335,14 +335,19 @@ fn place_on(machine: &Machine, work_directory: &str, top: &Top) -> Result<Place,
     Ok(Place { target, scratch })
 }
 
+/// Where a workload works on a stack.
+fn place_in(built: &BuiltStack) -> Result<Place, MachineError> {
+    let top = built.top_machine();
+    place_on(&top.machine, &top.facts.work_directory, &built.top)
+}
+
 fn measure_on(
     lab: &Lab,
     built: &BuiltStack,
     request: &CellRequest<'_>,
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
-    let top = built.top_machine();
-    let place = place_on(&top.machine, &top.facts.work_directory, &built.top)?;
+    let place = place_in(built)?;
     prepare(lab, built, request, &place, progress)?;
     let watched = WatchedRun::start(lab, built, request, &place, progress)?;
     let ran = watched.run(watched.put());
@@ -452,7 +457,7 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         }
         LabProblem::Link(LinkProblem::NoServer { source, .. }) => cause_of_layer(source),
         LabProblem::NoHypervisor | LabProblem::NoPack { .. } => FailureCause::NotInstalled,
-        LabProblem::TooMuchMemory { .. } => FailureCause::NoMemory,
+        LabProblem::TooMuchMemory { .. } | LabProblem::TooManyInstances { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),
         LabProblem::CannotKeep { source, .. } => cause_of_system(source),

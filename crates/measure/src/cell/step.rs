@@ -1,6 +1,6 @@
 //! One step of a workload on a machine of the laboratory.
 
-use nestor_machine::{Cause, Command, Machine, MachineError};
+use nestor_machine::{Cause, Command, Finished, Machine, MachineError};
 use nestor_workload::{Ended, Step, StepOutput};
 
 use super::kernel_log;
@@ -48,7 +48,15 @@ pub(super) fn put_files(machine: &Machine, step: &Step) -> Result<Option<StepOut
 
 /// Runs the program of a step, whose files are there; what it left is without its files.
 pub(super) fn run_program(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
-    let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
+    what_ran(machine, machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)))
+}
+
+/// What the program of a step left on its machine, without its files.
+pub(super) fn what_ran(
+    machine: &Machine,
+    ran: Result<Finished, MachineError>,
+) -> Result<StepOutput, MachineError> {
+    let finished = match ran {
         Ok(finished) => finished,
         Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
             return Ok(without_files(Ended::NoProgram, String::new(), refusal.message));

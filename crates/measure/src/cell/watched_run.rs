@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nestor_lab::{BuiltStack, Lab};
-use nestor_machine::MachineError;
+use nestor_machine::{Machine, MachineError};
 use nestor_results::TraceMode;
 use nestor_workload::{OperationClass, OperationLog, Place, Step, StepOutput};
 
@@ -30,9 +30,16 @@ pub(super) struct Put(Result<Option<StepOutput>, MachineError>);
 /// A workload that has run.
 pub(super) struct Ran {
     /// What its program left, without its files.
-    program: Result<StepOutput, MachineError>,
-    load_s: f64,
-    asleep_s: Option<f64>,
+    pub(super) program: Result<StepOutput, MachineError>,
+    pub(super) load_s: f64,
+    pub(super) asleep_s: Option<f64>,
+}
+
+impl Put {
+    /// Whether the program can run.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.0, Ok(None))
+    }
 }
 
 impl<'a> WatchedRun<'a> {
@@ -59,6 +66,11 @@ impl<'a> WatchedRun<'a> {
     /// Writes the files that the step needs.
     pub(super) fn put(&self) -> Put {
         Put(put_files(&self.built.top_machine().machine, &self.step))
+    }
+
+    /// The machine and the step that runs on it.
+    pub(super) fn program(&self) -> (&Machine, &Step) {
+        (&self.built.top_machine().machine, &self.step)
     }
 
     /// Runs the program of the step.

@@ -77,6 +77,7 @@ fn uncounted(state: LifeState, begin_ns: u64, end_ns: u64) -> StateRecord {
         begin_ns,
         end_ns,
         own_ns: 0,
+        waited_ns: 0,
         from_repository_bytes: 0,
         to_repository_bytes: 0,
         link_busy: 0.0,

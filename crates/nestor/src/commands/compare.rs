@@ -7,8 +7,9 @@ use nestor_report::{CompareView, compare_text};
 use nestor_results::{StoredRun, TraceCost, WrittenStack, trace_costs};
 
 use crate::arguments::CompareArguments;
-use crate::commands::run::{one_off, open_store, set_tracing, traced};
+use crate::commands::run::{one_off, set_tracing, traced};
 use crate::output::{print_json, style};
+use crate::results_file::{Access, open_for};
 use crate::session;
 
 /// Measures a workload on stacks in pairs of random order and says how each differs from the first.
@@ -26,7 +27,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let [workload] = study.workloads.as_slice() else {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
-    let mut store = open_store(&arguments.lab)?;
+    session::check_study(&study, &arguments.lab)?;
+    let mut store = open_for(&arguments.lab, Access::Adds)?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let runs_of = |stack: &str| -> Vec<&StoredRun> {

@@ -8,7 +8,7 @@ use nestor_explain::{
 use nestor_results::{CellRecord, RunFilter, Store, StoredRun};
 
 use crate::output::{columns, print_json};
-use crate::paths;
+use crate::results_file::{self, Access};
 
 /// Arguments of `nestor explain`.
 #[derive(Args, Debug)]
@@ -39,8 +39,7 @@ pub struct ExplainArguments {
 /// # Errors
 /// When there is no such run, or it has no numbers.
 pub fn run(arguments: &ExplainArguments) -> Result<()> {
-    let path = arguments.store.clone().unwrap_or_else(paths::default_store);
-    let store = Store::open(&path)?;
+    let store = results_file::open(arguments.store.as_ref(), Access::Reads)?;
     if arguments.equations {
         return say_equations(&store, arguments);
     }

@@ -9,10 +9,10 @@ use nestor_results::{ClaimResult, Figure, Store, Study, StudyRecord};
 use serde::Serialize;
 
 use crate::arguments::ReplicateArguments;
-use crate::commands::run::open_store;
 use crate::commands::study::{carry_out, prepare};
 use crate::commands::study_results::write_results;
 use crate::output::{print_json, style, table};
+use crate::results_file::{Access, open_for};
 
 /// A published study that is part of this program.
 #[derive(Serialize)]
@@ -75,7 +75,9 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         let names: Vec<&str> = PUBLISHED.iter().map(|p| p.name).collect();
         bail!("there is no published study `{name}`\n  the published studies are: {}", names.join(", "));
     };
-    let mut store = open_store(&arguments.lab)?;
+    let only_reads = arguments.claims || arguments.how.plan;
+    let access = if only_reads { Access::Reads } else { Access::Adds };
+    let mut store = open_for(&arguments.lab, access)?;
     let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale);
     if arguments.claims {
         let record = measured_before(&store, arguments, &read)?;

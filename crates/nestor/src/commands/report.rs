@@ -15,6 +15,7 @@ use crate::commands::explain::explanation;
 use crate::commands::study_report::write_report;
 use crate::output::{print_json, style};
 use crate::paths;
+use crate::results_file::{self, Access};
 
 /// Runs that are listed unless all are asked for.
 const NEWEST: usize = 50;
@@ -24,8 +25,8 @@ const NEWEST: usize = 50;
 /// # Errors
 /// When there is no such run or study, or the report cannot be written.
 pub fn run(arguments: &ReportArguments) -> Result<()> {
-    let path = arguments.store.clone().unwrap_or_else(paths::default_store);
-    let mut store = Store::open(&path)?;
+    let access = if arguments.merge.is_some() { Access::Adds } else { Access::Reads };
+    let mut store = results_file::open(arguments.store.as_ref(), access)?;
     if let Some(other) = &arguments.merge {
         let merged = store.merge(other)?;
         errln!("{} runs imported, {} were known", merged.added, merged.known);

@@ -10,7 +10,8 @@ use crate::arguments::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
 use crate::named::workloads_named;
 use crate::output::{print_json, style};
-use crate::{paths, session};
+use crate::results_file::{Access, open_for};
+use crate::session;
 use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
 
 /// Measures one workload on one or several stacks and shows what each layer did.
@@ -22,7 +23,8 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let mut study =
         one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, lab)?;
-    let mut store = open_store(lab)?;
+    session::check_study(&study, lab)?;
+    let mut store = open_for(lab, Access::Adds)?;
     if arguments.verify {
         require_virtual_time(lab)?;
     }
@@ -184,12 +186,6 @@ pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
 fn exit_code(views: &[RunView]) -> ExitCode {
     let all_measured = !views.is_empty() && views.iter().all(|v| !v.summary.samples.is_empty());
     if all_measured { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// The results' file that the arguments name.
-pub fn open_store(arguments: &LabArguments) -> Result<Store> {
-    let path = arguments.store.clone().unwrap_or_else(paths::default_store);
-    Ok(Store::open(&path)?)
 }
 
 /// A study of one command: the first stack is the baseline of the others.

@@ -143,6 +143,7 @@ fn life(image_bytes: u64, transfer_s: f64, rest_s: f64) -> InstanceLife {
         begin_ns,
         end_ns,
         own_ns: 0,
+        waited_ns: 0,
         from_repository_bytes: 0,
         to_repository_bytes: 0,
         link_busy: 0.5,

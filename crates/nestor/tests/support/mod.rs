@@ -304,6 +304,14 @@ impl Running<'_> {
         self.child.try_wait().expect("the program can be waited for").is_none()
     }
 
+    /// Where its agent keeps what it makes.
+    pub fn work_directory(&self) -> PathBuf {
+        let runs =
+            self.sandbox.work_roots().flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
+        let mut found = runs.map(|run| run.path()).filter(|path| path.join("ledger.json").is_file());
+        found.next().expect("the agent has a directory")
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

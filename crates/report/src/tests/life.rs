@@ -30,6 +30,7 @@ fn state(state: LifeState, begin_ms: u64, took_ms: u64, own_ms: u64) -> StateRec
         begin_ns: begin_ms * 1_000_000,
         end_ns: (begin_ms + took_ms + own_ms) * 1_000_000,
         own_ns: own_ms * 1_000_000,
+        waited_ns: 0,
         from_repository_bytes: if is_transfer { 134 * MIB } else { 66 },
         to_repository_bytes: if is_transfer { MIB / 2 } else { 0 },
         link_busy: if is_transfer { 0.3 } else { 0.0 },
@@ -98,7 +99,10 @@ fn blocks(stack: &str, transfer_ms: u64, with_load: bool) -> Vec<CellRecord> {
 }
 
 pub(super) fn view_of_two() -> RunView {
-    let runs = stored(vec![lived(COPY, 0, vec![life(3_700), life(7_100)], false)]);
+    // The first was done before the second, and waited.
+    let mut first = life(7_100);
+    first.states[1].waited_ns = 3_400_000_000;
+    let runs = stored(vec![lived(COPY, 0, vec![first, life(7_100)], false)]);
     RunView::of(&borrowed(&runs)).unwrap()
 }
 
@@ -138,31 +142,21 @@ fn a_life_without_a_load_is_shown_without_throughput() {
 fn a_narrow_terminal_has_the_numbers_without_bars() {
     let text = run_text(&view_of_two(), Style::terminal(80, true));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let from = text.find("  instance 0").unwrap();
-    insta::assert_snapshot!(&text[from..text.find("host Linux").unwrap()], @r"
-    instance 0  seconds   share   link         node   repository
-    pending       0.000   0.0 %    0.0            -            -
-    transfer      3.700  31.3 %  141.0  0.0 / 134.2  133.2 / 0.0
-    boot          2.400  20.3 %    0.0   12.6 / 1.0    0.0 / 0.0
-    running       5.000  42.3 %    0.0   12.6 / 1.0    0.0 / 0.0
-    shutdown      0.700   5.9 %    0.0   12.6 / 1.0    0.0 / 0.0
-    cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
-    whole        11.815
+    let from = text.find("  2 instances").unwrap();
+    insta::assert_snapshot!(&text[from..text.find("host Linux").unwrap()], @"
+    2 instances   first  median    last   link         node   repository
+    pending       0.000   0.000   0.000    0.0            -            -
+    transfer      3.700   5.400   7.100  141.0  0.0 / 134.2  133.2 / 0.0
+    boot          2.400   2.400   2.400    0.0   12.6 / 1.0    0.0 / 0.0
+    running       5.000   5.000   5.000    0.0   12.6 / 1.0    0.0 / 0.0
+    shutdown      0.700   0.700   0.700    0.0   12.6 / 1.0    0.0 / 0.0
+    cleanup       0.015   0.015   0.015    0.0   12.6 / 1.0    0.0 / 0.0
+    whole        11.815  13.515  15.215
     transfer: the processors of the host set the pace, busy 97 % of the time
-    boot: first process after 640.0 ms, agent's hello after 2.15 s
-    link and disks in MB, without 50.0 ms of the laboratory's own
-
-    instance 1  seconds   share   link         node   repository
-    pending       0.000   0.0 %    0.0            -            -
-    transfer      7.100  46.7 %  141.0  0.0 / 134.2  133.2 / 0.0
-    boot          2.400  15.8 %    0.0   12.6 / 1.0    0.0 / 0.0
-    running       5.000  32.9 %    0.0   12.6 / 1.0    0.0 / 0.0
-    shutdown      0.700   4.6 %    0.0   12.6 / 1.0    0.0 / 0.0
-    cleanup       0.015   0.1 %    0.0   12.6 / 1.0    0.0 / 0.0
-    whole        15.215
-    transfer: the processors of the host set the pace, busy 97 % of the time
-    boot: first process after 640.0 ms, agent's hello after 2.15 s
-    link and disks in MB, without 50.0 ms of the laboratory's own
+    boot: agent's hello after 2.15 s to 2.15 s
+    each state begins for all at once; seconds until the first, the middle and
+      the last is done, link and disks of all together, in MB, without 50.0 ms of
+      the laboratory's own
     ");
 }
 
@@ -183,6 +177,7 @@ fn the_page_of_a_run_has_a_timeline_and_a_table_of_each_instance() {
     for said in [
         "<svg class=\"lives\"",
         "states of 2 instances over time",
+        "transfer: 3.700 s, from 0.000 s to 3.720 s",
         "transfer: 7.100 s, from 0.000 s to 7.120 s",
         "<caption>life of instance 1</caption>",
         "whole life, mean of 2 instances",

@@ -1,7 +1,7 @@
 //! What instances of a cloud went through, and two stacks by it.
 
 use nestor_results::{LifeState, LivesCompared, LivesSummary};
-use nestor_statistics::Mean;
+use nestor_statistics::{Mean, median};
 use nestor_text::{Align, Table, TimeBars, visible_in_columns};
 
 use super::managed_life::managed_table;
@@ -20,17 +20,107 @@ pub(super) fn whole_life(lives: &LivesSummary, style: Style) -> Vec<String> {
     vec![format!("  {whole}  {of}  {}", units::fresh_stacks(lives.whole_s.samples))]
 }
 
-/// One table for each instance.
+/// The states of an instance, or of all that went through them together.
 pub(super) fn life_tables(lives: &[LifeView], style: Style) -> Vec<String> {
-    lives.iter().flat_map(|life| life_table(life, lives.len(), style)).collect()
+    match lives {
+        [] => Vec::new(),
+        [life] => life_table(life, style),
+        [first, ..] => group_table(first, lives, style),
+    }
 }
 
-fn life_table(life: &LifeView, instances: usize, style: Style) -> Vec<String> {
-    if life.manager.is_some() {
-        return managed_table(life, instances, style);
+fn group_table(first: &LifeView, lives: &[LifeView], style: Style) -> Vec<String> {
+    let full = of_group(first, lives, true);
+    let fitting = if full.width() <= style.width { full } else { of_group(first, lives, false) };
+    let mut lines = vec![String::new()];
+    lines.extend(fitting.lines());
+    let said = [
+        Some(
+            "each state begins for all at once; seconds until the first, the middle and the last is done"
+                .to_owned(),
+        ),
+        Some("link and disks of all together, in MB".to_owned()),
+        first.own_words(),
+    ];
+    let hellos = lives.iter().filter_map(|life| life.hello_s).collect::<Vec<_>>();
+    let hello = Spread::of(hellos).map(|hello| {
+        let [first, _, last] = hello.0.map(|seconds| units::duration_ns(seconds * 1e9));
+        format!("boot: agent's hello after {first} to {last}")
+    });
+    let below = first.transfer_words().into_iter().chain(hello);
+    let below = below.chain([units::listed(said.into_iter().flatten())]);
+    lines.extend(below.flat_map(|words| style.wrapped("  ", 4, &words)).map(|line| style.faint(&line)));
+    lines
+}
+
+/// The least, the middle and the most of what several instances took, in seconds.
+struct Spread([f64; 3]);
+
+impl Spread {
+    /// `None` of none.
+    fn of(mut seconds: Vec<f64>) -> Option<Self> {
+        seconds.sort_by(f64::total_cmp);
+        Some(Self([*seconds.first()?, median(&seconds)?, *seconds.last()?]))
     }
-    let full = table(life, instances, true);
-    let fitting = if full.width() <= style.width { full } else { table(life, instances, false) };
+
+    fn cells(of: Option<Self>) -> [String; 3] {
+        of.map_or_else(
+            || [const { String::new() }; 3],
+            |spread| spread.0.map(|seconds| format!("{seconds:.3}")),
+        )
+    }
+}
+
+/// A row for each state. What the machines did they did for all, and each instance has it.
+fn of_group(first: &LifeView, lives: &[LifeView], is_wide: bool) -> Table {
+    use Align::{Left, Right};
+    let counted = if is_wide { 5 } else { 3 };
+    let mut columns = vec![Left];
+    columns.extend(vec![Right; 3 + counted]);
+    let name = if is_wide {
+        format!("life of {}", units::plural(lives.len(), "instance"))
+    } else {
+        units::plural(lives.len(), "instance")
+    };
+    let mut head = vec![name.as_str(), "first", "median", "last"];
+    head.extend(counted_heads(is_wide));
+    let mut table = Table::new(&columns);
+    table.row(&head);
+    for row in &first.states {
+        let of_each = lives.iter().flat_map(|life| &life.states).filter(|other| other.state == row.state);
+        let mut cells = vec![row.state.to_string()];
+        cells.extend(Spread::cells(Spread::of(of_each.map(|other| other.seconds).collect())));
+        cells.extend(counted_cells(row, is_wide));
+        table.row(&cells);
+    }
+    let mut whole = vec!["whole".to_owned()];
+    whole.extend(Spread::cells(Spread::of(lives.iter().map(|life| life.whole_s).collect())));
+    table.row(&whole);
+    table
+}
+
+fn counted_heads(is_wide: bool) -> &'static [&'static str] {
+    match is_wide {
+        true => &["link", "node reads", "writes", "repository reads", "writes"],
+        false => &["link", "node", "repository"],
+    }
+}
+
+/// What link and disks did in a state.
+fn counted_cells(row: &StateRow, is_wide: bool) -> Vec<String> {
+    let mut cells = vec![megabytes(row.from_repository_bytes.saturating_add(row.to_repository_bytes))];
+    for disk in [row.node_disk, row.repository_disk] {
+        cells.extend(disk_cells(disk, is_wide));
+    }
+    cells
+}
+
+fn life_table(life: &LifeView, style: Style) -> Vec<String> {
+    if life.manager.is_some() {
+        return managed_table(life, style);
+    }
+    let full = table(life, true);
+    let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
     lines.extend(fitting.lines());
     let said = [Some("link and disks in MB".to_owned()), life.own_words()];
@@ -44,18 +134,18 @@ fn life_table(life: &LifeView, instances: usize, style: Style) -> Vec<String> {
 }
 
 /// On a narrow terminal without bars, and reads and writes of a disk in one column.
-fn table(life: &LifeView, instances: usize, is_wide: bool) -> Table {
+fn table(life: &LifeView, is_wide: bool) -> Table {
     use Align::{Left, Right};
     let mut columns = vec![Left, Right, Right];
-    let name = if is_wide { life.name(instances) } else { life.short_name(instances) };
+    let name = if is_wide { life.name(1) } else { life.short_name(1) };
     let mut head = vec![name.as_str(), "seconds", "share"];
     if is_wide {
-        columns.extend([Left, Right, Right, Right, Right, Right]);
-        head.extend(["", "link", "node reads", "writes", "repository reads", "writes"]);
-    } else {
-        columns.extend([Right, Right, Right]);
-        head.extend(["link", "node", "repository"]);
+        columns.push(Left);
+        head.push("");
     }
+    let counted = counted_heads(is_wide);
+    columns.extend(vec![Right; counted.len()]);
+    head.extend(counted);
     let mut table = Table::new(&columns);
     table.row(&head);
     let bars = TimeBars { columns: BAR, from_ns: 0, total_ns: nanoseconds(life.end_s()) };
@@ -65,10 +155,7 @@ fn table(life: &LifeView, instances: usize, is_wide: bool) -> Table {
         if is_wide {
             cells.push(bar(&bars, row));
         }
-        cells.push(megabytes(row.from_repository_bytes.saturating_add(row.to_repository_bytes)));
-        for disk in [row.node_disk, row.repository_disk] {
-            cells.extend(disk_cells(disk, is_wide));
-        }
+        cells.extend(counted_cells(row, is_wide));
         table.row(&cells);
     }
     table.row(&["whole", &format!("{:.3}", life.whole_s)]);

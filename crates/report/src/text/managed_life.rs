@@ -9,9 +9,9 @@ use crate::units;
 use crate::view::LifeView;
 
 /// On a narrow terminal without bars and without the manager's names.
-pub(super) fn managed_table(life: &LifeView, instances: usize, style: Style) -> Vec<String> {
-    let full = table(life, instances, true);
-    let fitting = if full.width() <= style.width { full } else { table(life, instances, false) };
+pub(super) fn managed_table(life: &LifeView, style: Style) -> Vec<String> {
+    let full = table(life, true);
+    let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
     lines.extend(fitting.lines());
     let counted = "links, disks and processors are the cloud's, and nothing of them is counted".to_owned();
@@ -20,10 +20,10 @@ pub(super) fn managed_table(life: &LifeView, instances: usize, style: Style) -> 
     lines
 }
 
-fn table(life: &LifeView, instances: usize, is_wide: bool) -> Table {
+fn table(life: &LifeView, is_wide: bool) -> Table {
     use Align::{Left, Right};
     let mut columns = vec![Left, Right, Right, Right];
-    let name = if is_wide { life.name(instances) } else { life.short_name(instances) };
+    let name = if is_wide { life.name(1) } else { life.short_name(1) };
     let mut head = vec![name.as_str(), "seconds", "±", "share"];
     if is_wide {
         columns.push(Left);

@@ -45,9 +45,11 @@ pub struct StateRow {
     pub state: LifeState,
     /// When it began, since the instance was asked for.
     pub begin_s: f64,
-    /// When it ended, the laboratory's own time included.
+    /// When it ended for this instance, the laboratory's own time included.
     pub end_s: f64,
-    /// What it took, without the laboratory's own time.
+    /// How long the instance waited after that for others, which enter the next state together with it.
+    pub waited_s: f64,
+    /// What it took, without the laboratory's own time and without waiting.
     pub seconds: f64,
     /// Share of the whole life, 0 to 1; `None` of one that took no time.
     pub share: Option<f64>,
@@ -200,7 +202,8 @@ impl StateRow {
         Self {
             state: state.state,
             begin_s: seconds(state.begin_ns),
-            end_s: seconds(state.end_ns),
+            end_s: seconds(state.end_ns.saturating_sub(state.waited_ns)),
+            waited_s: seconds(state.waited_ns),
             seconds: took_s,
             share: (whole_s > 0.0).then(|| took_s / whole_s),
             from_repository_bytes: state.from_repository_bytes,

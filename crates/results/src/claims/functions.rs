@@ -158,13 +158,19 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 /// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
 /// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, `slope(x, y)` and `intercept(x, y)` of
 /// the line of least squares with the ends of their intervals, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
-/// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)`, `xen_domain(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
+/// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)`, `link_bits_per_s(stack)` of the link
+/// to its source, `xen_domain(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
     add_model(connection)?;
     connection.create_scalar_function("is_beside", 1, PURE, |context| {
         let stack = argument::<WrittenStack>(context, 0)?;
         Ok(stack.value().is_some_and(Stack::is_beside))
+    })?;
+    connection.create_scalar_function("link_bits_per_s", 1, PURE, |context| {
+        let stack = argument::<WrittenStack>(context, 0)?;
+        let link = stack.value().and_then(|stack| stack.source().iter().find_map(Layer::link));
+        Ok(link.map(|link| link.rate.get().cast_signed()))
     })?;
     connection.create_scalar_function("xen_domain", 1, PURE, |context| {
         let stack = argument::<WrittenStack>(context, 0)?;

@@ -8,19 +8,37 @@ use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use rusqlite::OpenFlags;
 use tempfile::TempDir;
 
+use super::made_log::log_of;
 use super::{Store, StoreError};
+
+/// The copy's name in its folder.
+const COPY: &str = "copy.sqlite";
 
 impl Store {
     /// The same results in the present version of the tables, in a file of this store's own. Its [`path`](Store::path) stays the
     /// user's.
     pub(super) fn copied(self) -> Result<Self, StoreError> {
         let folder = folder_for_copies(&self.path)?;
-        let copy = folder.path().join("copy.sqlite");
+        let copy = folder.path().join(COPY);
         self.on(|c| c.execute("VACUUM INTO ?", [copy.to_string_lossy()]).map(|_| ()))?;
-        // Brings it forward.
+        Self::brought_forward(&self.path, folder)
+    }
+
+    /// An empty store in place of a file that nothing has been written to yet. The file is not made.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for a temporary file.
+    pub fn not_begun(path: &Path) -> Result<Self, StoreError> {
+        Self::brought_forward(path, folder_for_copies(path)?)
+    }
+
+    /// The copy in a folder, with the present version of the tables, in place of a file.
+    fn brought_forward(path: &Path, folder: TempDir) -> Result<Self, StoreError> {
+        let copy = folder.path().join(COPY);
         drop(Self::open(&copy)?);
         let connection = Self::connect(&copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?.connection;
-        Ok(Self { connection, path: self.path, copy: Some(Arc::new(folder)) })
+        Ok(Self { connection, made_log: None, path: path.to_owned(), copy: Some(Arc::new(folder)) })
     }
 
     /// Writes all results to another file, in one step: whoever reads it finds the old file or the whole new one. It has no
@@ -48,9 +66,7 @@ impl Store {
     /// A file in a folder that may not be written to: SQLite cannot make the file by which readers and writers of a write-ahead log
     /// know of one another. There may be no log, in which the latest runs would be.
     pub(super) fn of_read_only_folder(path: &Path) -> Option<Self> {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        if Path::new(&log).exists() {
+        if log_of(path).exists() {
             return None;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
@@ -61,7 +77,7 @@ impl Store {
 
     /// The file that is really read.
     pub(super) fn file(&self) -> PathBuf {
-        self.copy.as_ref().map_or_else(|| self.path.clone(), |folder| folder.path().join("copy.sqlite"))
+        self.copy.as_ref().map_or_else(|| self.path.clone(), |folder| folder.path().join(COPY))
     }
 }
 
@@ -71,7 +87,7 @@ fn folder_for_copies(path: &Path) -> Result<TempDir, StoreError> {
     temporary_directory_in(&place, "nestor-copy-").map_err(|e| StoreError::CannotOpen {
         path: path.to_owned(),
         reason: format!(
-            "it is of an older version and cannot be copied to {} for reading: {e}",
+            "reading it needs a temporary file in {}, which cannot be made: {e}",
             place.display()
         ),
     })

@@ -6,7 +6,7 @@ use super::rows::{for_each_measured, integer};
 use crate::life::{DiskUse, InstanceLife};
 use crate::record::Measured;
 
-/// Fills what version 14 of the tables added, of runs whose record has it.
+/// Fills what versions 14 and 15 of the tables added, of runs whose record has it.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
     // Records are long: only those of loads that can have lives are read.
     let runs = "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')";
@@ -16,7 +16,7 @@ pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
 /// The lives of a run and their states.
 pub(super) fn insert(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
-        "INSERT INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (instance, life) in measured.lives.iter().enumerate() {
         let instance = instance as i64;
@@ -44,8 +44,8 @@ fn insert_states(
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO states (run, instance, state, begin_s, seconds, own_s, from_repository_bytes, \
          to_repository_bytes, link_busy, node_read_bytes, node_written_bytes, node_busy_s, repository_read_bytes, \
-         repository_written_bytes, repository_busy_s, node_cpu_busy, repository_cpu_busy, instructions) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         repository_written_bytes, repository_busy_s, node_cpu_busy, repository_cpu_busy, instructions, waited_s) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     let read = |disk: Option<&DiskUse>| disk.map(|disk| integer(disk.read_bytes));
     let written = |disk: Option<&DiskUse>| disk.map(|disk| integer(disk.written_bytes));
@@ -71,6 +71,7 @@ fn insert_states(
             state.node_processors(),
             state.repository_processors(),
             state.all_instructions().map(integer),
+            seconds(state.waited_ns),
         ])?;
     }
     Ok(())

@@ -14,6 +14,7 @@ mod error;
 mod known;
 mod links;
 mod lives;
+mod made_log;
 mod network;
 mod parts;
 mod places;
@@ -39,6 +40,7 @@ pub(crate) use conditions::conditions;
 pub use demands::KnownDemand;
 pub use error::StoreError;
 pub use known::{Known, KnownCell, KnownLoad};
+use made_log::MadeLog;
 pub use parts::{KnownStack, StackPart, stack_parts};
 pub use places::{Elsewhere, KnownPlace};
 pub use query::{RunFilter, RunListing};
@@ -63,6 +65,8 @@ const MOST_ATTACHED: i32 = 1;
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
+    /// The log that reading the file has made. It is removed after the connection is closed.
+    made_log: Option<MadeLog>,
     path: PathBuf,
     /// The copy that is read in place of a file of an older version. It is removed after the connection is closed.
     copy: Option<Arc<TempDir>>,
@@ -176,7 +180,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a results file for reading only. The file is not changed: one of an older version is read from a copy.
+    /// Opens a results file for reading only. The file is not changed, and nothing is left beside it: one of an older version is read
+    /// from a copy.
     ///
     /// # Errors
     ///
@@ -192,7 +197,11 @@ impl Store {
         if let Some(file_system) = shared.filter(|_| network::has_write_ahead_log(path)) {
             return Err(StoreError::LogOnNetwork { path: path.to_owned(), file_system });
         }
-        let opened = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(Self::with_version);
+        let made_log = MadeLog::before_opening(path);
+        let opened = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|mut store| {
+            store.made_log = made_log;
+            store.with_version()
+        });
         match opened {
             Ok((store, Some(schema::VERSION))) => Ok(store),
             Ok((store, _)) => store.copied(),
@@ -212,7 +221,7 @@ impl Store {
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|e| StoreError::from_sqlite(path, &e))?;
-        let store = Self { connection, path: path.to_owned(), copy: None };
+        let store = Self { connection, made_log: None, path: path.to_owned(), copy: None };
         store.on(|c| {
             c.busy_timeout(BUSY_TIMEOUT)?;
             c.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE_BYTES)?;

@@ -21,7 +21,12 @@ impl Store {
     ///
     /// If the file cannot be opened.
     pub fn again(&self) -> Result<Self, StoreError> {
-        Ok(Self { connection: self.reader()?, path: self.path.clone(), copy: self.copy.clone() })
+        Ok(Self {
+            connection: self.reader()?,
+            made_log: None,
+            path: self.path.clone(),
+            copy: self.copy.clone(),
+        })
     }
 
     /// What an error of such a connection means for this file.

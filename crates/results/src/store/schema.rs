@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 14] = [
+const MIGRATIONS: [(&str, Option<Fill>); 15] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -25,7 +25,9 @@ const MIGRATIONS: [(&str, Option<Fill>); 14] = [
     (VERSION_11, None),
     (VERSION_12, None),
     (VERSION_13, Some(rows::backfill_processor_time)),
-    (VERSION_14, Some(lives::backfill)),
+    // What it added is filled with what the next version added to it.
+    (VERSION_14, None),
+    (VERSION_15, Some(lives::backfill)),
 ];
 
 const VERSION_1: &str = "
@@ -376,6 +378,10 @@ CREATE TABLE states (
     PRIMARY KEY (run, instance, state)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// Of several instances of one image, how long each waited for the others.
+const VERSION_15: &str =
+    "ALTER TABLE states ADD COLUMN waited_s REAL NOT NULL DEFAULT 0; -- at its end, for other instances";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -174,6 +174,7 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
             begin_ns,
             end_ns,
             own_ns,
+            waited_ns: 0,
             from_repository_bytes: if is_transfer { 130 * MIB } else { 0 },
             to_repository_bytes: if is_transfer { MIB } else { 0 },
             link_busy: if is_transfer { 0.9 } else { 0.0 },

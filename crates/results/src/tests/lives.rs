@@ -91,17 +91,18 @@ fn rows(connection: &Connection, sql: &str) -> Vec<String> {
 
 const STATES: &str = "SELECT concat_ws(' ', run, instance, state, round(begin_s, 3), round(seconds, 3), own_s, from_repository_bytes >> 20, \
      to_repository_bytes >> 20, node_read_bytes, node_written_bytes >> 20, node_busy_s, repository_read_bytes >> 20, \
-     repository_written_bytes, repository_busy_s, link_busy, node_cpu_busy, repository_cpu_busy, instructions) FROM states ORDER BY run, instance, begin_s, seconds";
+     repository_written_bytes, repository_busy_s, link_busy, node_cpu_busy, repository_cpu_busy, instructions, nullif(waited_s, 0)) FROM states ORDER BY run, instance, begin_s, seconds";
 const LIVES: &str = "SELECT concat_ws(' ', run, instance, image_bytes >> 20, whole_s, unaccounted_s, first_process_s, hello_s) FROM lives";
 
 #[test]
 fn lives_and_states_are_in_tables() {
     let folder = TempDir::new().unwrap();
     let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
-    let unknown = InstanceLife { first_process_ns: None, ..life_with_transfer(2.0) };
+    let mut unknown = InstanceLife { first_process_ns: None, ..life_with_transfer(2.0) };
+    unknown.states[1].waited_ns = 500_000_000;
     store.insert(&lived(COPY, 0, vec![life_with_transfer(1.0), unknown])).unwrap();
     let reader = store.reader().unwrap();
-    assert_eq!(rows(&reader, LIVES), ["1 0 128 13.02 0.0 0.31 1.2", "1 1 128 14.02 0.0 1.2"]);
+    assert_eq!(rows(&reader, LIVES), ["1 0 128 13.02 0.0 0.31 1.2", "1 1 128 13.52 0.0 1.2"]);
     assert_eq!(
         rows(&reader, STATES)[..6],
         [
@@ -113,6 +114,8 @@ fn lives_and_states_are_in_tables() {
             "1 0 cleanup 13.01 0.02 0.0 0 0 0.0",
         ]
     );
+    let transfer = "1 1 transfer 0.0 1.5 0.01 130 1 0 128 0.5 127 4096 0.5 0.9 0.5 0.25 3340 0.5";
+    assert_eq!(rows(&reader, STATES)[7], transfer, "the second waited for half a second");
 }
 
 #[test]
@@ -167,9 +170,10 @@ fn claims_and_figures_can_ask_for_states_and_lives() {
     assert_eq!(
         rows(
             evidence.connection(),
-            "SELECT stack || ' ' || count(*) || ' ' || round(avg(seconds), 3) FROM state WHERE state = 'transfer' GROUP BY stack"
+            "SELECT stack || ' ' || count(*) || ' ' || round(avg(seconds), 3) || ' ' || max(instances) || ' ' || max(link_bits_per_s) \
+             FROM state WHERE state = 'transfer' GROUP BY stack"
         ),
-        [format!("{OTHER} 6 3.5"), format!("{COPY} 6 6.0")]
+        [format!("{OTHER} 6 3.5 2 1000000000"), format!("{COPY} 6 6.0 2 1000000000")]
     );
     assert_eq!(
         rows(

@@ -17,19 +17,39 @@ const PROGRAM: &str = "nestor";
 const CASES: &[Case] =
     &[Case { name: "cycle", summary: "an instance's life: transfer of its image, boot, shutdown, cleanup" }];
 
+const COUNT: &str = "count";
 const RUN: &str = "run";
 
-const OPTIONS: &[OptionSpec] = &[OptionSpec {
-    name: RUN,
-    kind: Kind::Workload,
-    cases: &[],
-    summary: "what runs in the instance, with its own options: the last option",
-}];
+/// Most instances at once: as many as one server of a transfer takes.
+const MOST_INSTANCES: u64 = 64;
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: COUNT,
+        kind: Kind::Count { min: 1, max: MOST_INSTANCES },
+        cases: &[],
+        summary: "instances of the image on one node that go through each state at the same time (unset: 1)",
+    },
+    OptionSpec {
+        name: RUN,
+        kind: Kind::Workload,
+        cases: &[],
+        summary: "what runs in each instance, with its own options: the last option",
+    },
+];
 
 /// Seconds that the step without a workload may take.
 const NOTHING_LIMIT_S: u64 = 60;
 
-/// What runs in the instance.
+/// How many instances there are.
+fn count(workload: &Workload) -> u32 {
+    match workload.value(COUNT) {
+        Some(Value::Count(count)) => u32::try_from(count).unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// What runs in each instance.
 fn inner(workload: &Workload) -> Option<Workload> {
     match workload.value(RUN) {
         Some(Value::Workload(inner)) => Some(*inner),
@@ -58,11 +78,14 @@ impl Engine for Life {
     }
 
     fn life(&self, workload: &Workload) -> Option<LifeCycle> {
-        Some(LifeCycle { run: inner(workload) })
+        Some(LifeCycle { count: count(workload), run: inner(workload) })
     }
 
+    /// That of what runs in all instances together.
     fn demand(&self, workload: &Workload) -> Demand {
-        inner(workload).map(|inner| inner.demand()).unwrap_or_default()
+        let of_one = inner(workload).map(|inner| inner.demand()).unwrap_or_default();
+        let of_all = |of_one: u64| of_one.saturating_mul(count(workload).into());
+        Demand { outstanding: of_one.outstanding.map(of_all), workers: of_one.workers.map(of_all), ..of_one }
     }
 
     fn data_set(&self, workload: &Workload) -> DataSet {
@@ -84,9 +107,13 @@ impl Engine for Life {
     }
 
     fn describe(&self, workload: &Workload) -> String {
+        let instances = match count(workload) {
+            1 => "one instance, in which".to_owned(),
+            count => format!("{count} instances at once, in each of which"),
+        };
         match inner(workload) {
-            Some(inner) => format!("one instance, in which {inner} runs: {}", inner.describe()),
-            None => "one instance, in which nothing runs".to_owned(),
+            Some(inner) => format!("{instances} {inner} runs: {}", inner.describe()),
+            None => format!("{instances} nothing runs"),
         }
     }
 
@@ -138,7 +165,9 @@ fn nothing() -> Step {
 /// The life of instances, as a workload asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifeCycle {
-    /// What runs in the instance; `None` for nothing.
+    /// How many instances there are at the same time, at least one.
+    pub count: u32,
+    /// What runs in each; `None` for nothing.
     pub run: Option<Workload>,
 }
 
@@ -154,7 +183,8 @@ mod tests {
     #[test]
     fn all_that_follows_run_is_the_workload_that_runs() {
         let workload = parse("life:cycle:run=fio:rand-read:bs=8k:size=64M");
-        let LifeCycle { run } = workload.life().unwrap();
+        let LifeCycle { count, run } = workload.life().unwrap();
+        assert_eq!(count, 1);
         assert_eq!(run, Some(parse("fio:rand-read:bs=8k:size=64M")));
         assert_eq!(workload.data_set(), run.unwrap().data_set());
         assert_eq!(parse(&workload.to_string()), workload);
@@ -189,6 +219,21 @@ mod tests {
                          ^ run needs a value after =
           run is a workload (fio:rand-read)
         ");
+    }
+
+    #[test]
+    fn there_are_as_many_instances_as_are_asked_for() {
+        let workload = parse("life:cycle:count=8:run=fio:rand-read:depth=1:size=8M");
+        assert_eq!(workload.life().map(|life| life.count), Some(8));
+        assert_eq!(parse(&workload.to_string()), workload);
+        assert_eq!(workload.demand().outstanding, Some(8), "one in each");
+        assert!(
+            workload.describe().starts_with("8 instances at once, in each of which fio:rand-read:depth=1")
+        );
+        for refused in ["life:cycle:count=0", "life:cycle:count=65", "life:cycle:count=many"] {
+            let said = Workload::parse(refused).unwrap_err().to_string();
+            assert!(said.contains("a whole number from 1 to 64"), "{said}");
+        }
     }
 
     #[test]

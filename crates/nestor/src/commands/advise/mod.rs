@@ -16,6 +16,7 @@ use clap::{Args, ValueEnum};
 use nestor_results::Store;
 
 use crate::arguments::{LabArguments, duration};
+use crate::results_file::Access;
 
 /// Arguments of `nestor advise`.
 #[derive(Args, Debug)]
@@ -201,6 +202,10 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
 }
 
 /// Before anything is read: what is measured and what is compared with it are of one place.
+fn access(arguments: &AdviseArguments) -> Access {
+    if arguments.plan || arguments.from == From::Store { Access::Reads } else { Access::Adds }
+}
+
 fn settle_place(arguments: &AdviseArguments, store: &Store) -> Result<()> {
     if arguments.from == From::Store {
         arguments.lab.place_of_results(store)?;

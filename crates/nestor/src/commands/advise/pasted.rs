@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::question::Asked;
 use super::recommend::from_store;
 use super::{AdviseArguments, Tool};
-use crate::commands::run::open_store;
 use crate::output::print_json;
+use crate::results_file::{Access, open_for};
 
 /// A stack in another tool's words.
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct Pasted {
 /// When nothing is known, or the tool has no words for it.
 pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
     let asked = Asked::of(arguments)?;
-    let store = open_store(&arguments.lab)?;
+    let store = open_for(&arguments.lab, Access::Reads)?;
     let advice = from_store(&store, &asked, arguments)?;
     let Some(best) = advice.recommendations.first() else {
         bail!(

@@ -11,8 +11,8 @@ use nestor_stack::layers::network::link_default;
 use nestor_stack::{BitRate, Bytes};
 
 use super::AdviseArguments;
-use crate::commands::run::open_store;
 use crate::output::print_json;
+use crate::results_file::{Access, open_for};
 
 /// Answers and prints.
 ///
@@ -20,7 +20,7 @@ use crate::output::print_json;
 /// What is wrong with the arguments, or that nothing was measured that answers.
 pub fn run(arguments: &AdviseArguments, image_bytes: u64) -> Result<ExitCode> {
     let link_rate = link_rate(&arguments.network.link)?;
-    let store = open_store(&arguments.lab)?;
+    let store = open_for(&arguments.lab, Access::Reads)?;
     let place: WrittenPlace = arguments.lab.place_of_results(&store)?.into();
     let question = Question {
         image_bytes,

@@ -18,10 +18,10 @@ use serde::Serialize;
 use super::known::Runs;
 use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
 use super::question::Asked;
-use super::{AdviseArguments, From, settle_place};
-use crate::commands::run::open_store;
+use super::{AdviseArguments, From, access, settle_place};
 use crate::commands::study::{plan_lines, written_paths};
 use crate::output::print_json;
+use crate::results_file::open_for;
 
 /// Fewer pairs have no interval worth the name.
 const FEWEST_PAIRS: u32 = 2;
@@ -43,7 +43,7 @@ struct Planned<'a> {
 /// What is wrong with the arguments, or why nothing could be measured.
 pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     let asked = Asked::of(arguments)?;
-    let mut store = open_store(&arguments.lab)?;
+    let mut store = open_for(&arguments.lab, access(arguments))?;
     settle_place(arguments, &store)?;
     let advice = if arguments.from == From::Store && !arguments.plan {
         from_store(&store, &asked, arguments)?

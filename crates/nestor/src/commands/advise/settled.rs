@@ -15,10 +15,10 @@ use nestor_stack::{Layer, Stack};
 use serde::Serialize;
 
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
-use super::{AdviseArguments, From, settle_place};
-use crate::commands::run::open_store;
+use super::{AdviseArguments, From, access, settle_place};
 use crate::commands::study::{check_profiles, plan_lines, written_paths};
 use crate::output::print_json;
+use crate::results_file::open_for;
 
 /// Pairs at least and at most, where speed decides.
 const PAIRS: (usize, usize) = (2, 6);
@@ -90,7 +90,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
         return print(&judge(dispute, &Evidence::default()), None, arguments);
     }
     let part = part(dispute, arguments)?;
-    let mut store = open_store(&arguments.lab)?;
+    let mut store = open_for(&arguments.lab, access(arguments))?;
     settle_place(arguments, &store)?;
     let cell_s = usual_cell_s(&store, &arguments.lab, &part.stacks[0], &part.workloads[0])?;
     let part = Part { replications: replications(dispute, &part, arguments, cell_s), ..part };

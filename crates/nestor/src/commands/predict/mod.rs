@@ -18,9 +18,9 @@ use nestor_stack::Stack;
 use serde::Serialize;
 
 use crate::arguments::LabArguments;
-use crate::commands::run::open_store;
 use crate::named::workload_named;
 use crate::output::print_json;
+use crate::results_file::{Access, open_for};
 
 /// Arguments of `nestor predict`.
 #[derive(Args, Debug)]
@@ -75,7 +75,8 @@ struct Predicted {
 /// # Errors
 /// When the store cannot be read, or what is asked is no question.
 pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
-    let mut store = open_store(&arguments.lab)?;
+    let access = if arguments.verify { Access::Adds } else { Access::Reads };
+    let mut store = open_for(&arguments.lab, access)?;
     let known = place::known(&store, &arguments.lab)?;
     let on = place::named(&known.place, &arguments.lab)?;
     if arguments.validate {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nestor_results::Study;
 
 use crate::arguments::StudyArguments;
-use crate::commands::run::open_store;
+use crate::results_file::{Access, open_for};
 
 pub use carry_out::{carry_out, prepare};
 pub use user_media::{plan_lines, written_paths};
@@ -22,7 +22,8 @@ pub use user_media::{plan_lines, written_paths};
 /// # Errors
 /// What is wrong with the file, or why nothing could be measured.
 pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
-    let mut store = open_store(&arguments.lab)?;
+    let access = if arguments.how.plan { Access::Reads } else { Access::Adds };
+    let mut store = open_for(&arguments.lab, access)?;
     let read = |path| Study::read(path, arguments.how.scale.as_deref());
     let study = match &arguments.file {
         Some(path) => prepare(read(path)?, &arguments.how, &arguments.lab)

@@ -16,6 +16,7 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "globus-url-copy from globus-gridftp-server: data without encryption, over one or several connections",
     options: &[STREAMS.name],
     packages: &["globus-gass-copy-progs", "globus-gridftp-server-progs"],
+    many_at_once: true,
     server,
     fetch,
 };

@@ -17,6 +17,7 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "curl, or aria2 for several ranges, from nginx",
     options: &[RANGES.name],
     packages: &["curl", "aria2", "nginx-light"],
+    many_at_once: true,
     server,
     fetch,
 };

@@ -20,6 +20,8 @@ pub struct Transfer {
     pub options: &'static [&'static str],
     /// The Debian packages that both machines need for it.
     pub packages: &'static [&'static str],
+    /// Whether one node can fetch several copies at the same time.
+    pub many_at_once: bool,
     /// What runs at the repository meanwhile.
     pub server: fn(&Layer, &TransferEnds<'_>) -> TransferServer,
     /// The command that runs on the node until all of the file is there.
@@ -51,6 +53,8 @@ pub struct TransferEnds<'a> {
     pub own_directory: &'a str,
     /// How fast the link carries frames.
     pub link_rate: BitRate,
+    /// How many copies are made at the same time, each to a target of its own.
+    pub copies: u32,
 }
 
 impl TransferEnds<'_> {
@@ -119,6 +123,7 @@ mod tests {
         target: "/m3/disk.raw",
         own_directory: "/w/transfer",
         link_rate: BitRate(1_000_000_000),
+        copies: 1,
     };
 
     /// The commands of the server and of the node.
@@ -139,6 +144,7 @@ mod tests {
         Port 22
         HostKey /w/transfer/host_key
         AuthorizedKeysFile /w/transfer/user_key.pub
+        MaxStartups 64
         PermitRootLogin prohibit-password
         PasswordAuthentication no
         KbdInteractiveAuthentication no

@@ -16,6 +16,7 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "udpcast: the file is sent once for all receivers, which ask again for what they missed",
     options: &[RATE.name],
     packages: &["udpcast"],
+    many_at_once: false,
     server,
     fetch,
 };

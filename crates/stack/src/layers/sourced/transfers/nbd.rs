@@ -7,7 +7,7 @@ use crate::{Layer, OptionKind, OptionSpec};
 pub(in crate::layers::sourced) const CONNECTIONS: OptionSpec = OptionSpec {
     name: "connections",
     summary: "connections to the server, side by side (unset: 4)",
-    kind: OptionKind::Number { min: 1, max: 16 },
+    kind: OptionKind::Number { min: 1, max: MOST_CONNECTIONS as u64 },
     // nbdcopy(1) says what it does by itself.
     default: None,
 };
@@ -17,6 +17,7 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "nbdcopy of libnbd from qemu-nbd: several requests at once, and holes of the image stay holes",
     options: &[CONNECTIONS.name],
     packages: &["libnbd-bin", "qemu-utils"],
+    many_at_once: true,
     server,
     fetch,
 };
@@ -24,11 +25,15 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
 /// The port that is registered for it (IANA, `nbd`).
 const PORT: u16 = 10809;
 
+/// Connections of one copy.
+const MOST_CONNECTIONS: u32 = 16;
+
 /// The bytes of the file as they are, whatever image they are.
 fn server(_layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
     let port = PORT.to_string();
+    let shared = (MOST_CONNECTIONS * ends.copies).to_string();
     let argv =
-        ["qemu-nbd", "--read-only", "--persistent", "--shared", "16", "--port", &port, "--format", "raw"];
+        ["qemu-nbd", "--read-only", "--persistent", "--shared", &shared, "--port", &port, "--format", "raw"];
     TransferServer {
         command: argv.map(str::to_owned).into_iter().chain([ends.source()]).collect(),
         port: Some(PORT),

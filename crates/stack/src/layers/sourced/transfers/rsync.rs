@@ -8,6 +8,7 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "rsync from its daemon, the whole file",
     options: &[],
     packages: &["rsync"],
+    many_at_once: true,
     server,
     fetch,
 };

@@ -23,12 +23,17 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "scp of OpenSSH: one encrypted connection",
     options: &[CIPHER.name],
     packages: &["openssh-client", "openssh-server"],
+    many_at_once: true,
     server,
     fetch,
 };
 
 /// The port of SSH (RFC 4250, section 4.2).
 const PORT: u16 = 22;
+
+/// Connections that may be without a user yet at one moment. Of more than ten, sshd drops some by chance if nothing is said (`MaxStartups` in
+/// sshd_config(5)).
+const MOST_STARTS: u32 = 64;
 
 /// What OpenSSH calls ciphers that it did not take from a standard without saying whose they are.
 fn cipher_name(written: &str) -> String {
@@ -40,7 +45,7 @@ fn server(_layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
         ["sshd_config", "host_key", "user_key"].map(|name| ends.own(name));
     let make_key = |path: &str| words(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path]);
     let text = format!(
-        "Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {user_key}.pub\nPermitRootLogin prohibit-password\n\
+        "Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {user_key}.pub\nMaxStartups {MOST_STARTS}\nPermitRootLogin prohibit-password\n\
          PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nUseDNS no\nStrictModes no\n\
          Subsystem sftp internal-sftp\nPidFile none\n"
     );

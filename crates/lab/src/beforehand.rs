@@ -1,0 +1,113 @@
+//! What can be known to be missing before anything is tried, made or kept.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+
+use nestor_machine::FileKind;
+use nestor_stack::{MachineIndex, MediumKind, Place, Stack};
+
+use crate::lab_problem::{LabProblem, MemoryDemand};
+use crate::user_medium::{not_there, wrong_kind};
+use crate::{BuildError, memory};
+
+/// Refuses a stack whose machines ask for more memory than this machine has, or whose medium is not on it. Of other machines nothing is
+/// known before they are reached: there, building the stack refuses it.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn require_machine(stack: &Stack, place: &Place, available_bytes: u64) -> Result<(), BuildError> {
+    let machines = match place {
+        Place::Emulated(_) => memory::roots_need(stack),
+        Place::This => {
+            require_medium(stack)?;
+            let guests = stack.machines().inside(MachineIndex::OUTERMOST);
+            guests.map(|guest| (guest, memory::guest_needs(stack, guest))).collect()
+        }
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => return Ok(()),
+    };
+    Ok(require_memory(stack, &machines, available_bytes)?)
+}
+
+/// Refuses machines of a stack, each with the bytes that it needs, that ask together for more than the machine that runs them has.
+pub(crate) fn require_memory(
+    stack: &Stack,
+    machines: &[(MachineIndex, u64)],
+    available_bytes: u64,
+) -> Result<(), LabProblem> {
+    let labels = stack.machines();
+    let demand = |&(index, bytes): &(MachineIndex, u64)| MemoryDemand { machine: labels[index].label, bytes };
+    let machines: Vec<MemoryDemand> = machines.iter().map(demand).collect();
+    let needed_bytes: u64 = machines.iter().map(|machine| machine.bytes).sum();
+    if needed_bytes > available_bytes / 10 * 9 {
+        return Err(LabProblem::TooMuchMemory { machines, available_bytes });
+    }
+    Ok(())
+}
+
+/// Refuses a device or file of the user's that is not there, or is of another kind.
+fn require_medium(stack: &Stack) -> Result<(), BuildError> {
+    let medium = stack.medium();
+    let wanted = match medium.medium_kind() {
+        Some(MediumKind::Device) => FileKind::BlockDevice,
+        Some(MediumKind::File) => FileKind::File,
+        _ => return Ok(()),
+    };
+    let Some(path) = medium.path() else { return Ok(()) };
+    let shown = path.display().to_string();
+    let found = match fs::metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(BuildError::refused(medium, not_there(&shown, wanted)));
+        }
+        // Who builds it has other rights, and says what is wrong.
+        Err(_) => return Ok(()),
+    };
+    let found = match found {
+        kind if kind.is_block_device() => FileKind::BlockDevice,
+        kind if kind.is_file() => FileKind::File,
+        kind if kind.is_dir() => FileKind::Directory,
+        _ => FileKind::Other,
+    };
+    if found == wanted {
+        return Ok(());
+    }
+    Err(BuildError::refused(medium, wrong_kind(&shown, found, wanted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_stack::HostTime;
+
+    use super::*;
+
+    fn refused(stack: &str, place: &Place) -> String {
+        let required = require_machine(&Stack::parse(stack).unwrap(), place, 8 << 30);
+        required.map_or_else(|e| e.to_string(), |()| "fine".to_owned())
+    }
+
+    #[test]
+    fn machines_that_ask_for_more_memory_than_there_is_are_refused() {
+        let emulated = Place::Emulated(HostTime::Real);
+        assert_eq!(refused("ext4/kvm:memory=4G/raw/xfs/hdd", &emulated), "fine");
+        let said = refused("ext4/kvm:memory=900G/raw/xfs/hdd", &emulated);
+        assert!(said.contains("(host: 922816 MiB), but this machine has 8192 MiB"), "{said}");
+        assert!(refused("nfs/link:memory=900G/xfs/hdd", &emulated).contains("client: 921600 MiB"));
+        let elsewhere = Place::Ssh("lab".parse().unwrap());
+        assert_eq!(refused("ext4/kvm:memory=900G/dev:/dev/none", &elsewhere), "fine");
+    }
+
+    #[test]
+    fn a_medium_has_to_be_there_and_of_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("disk.img");
+        let shown = file.display();
+        let as_file = format!("ext4/file:{shown}");
+        assert!(refused(&as_file, &Place::This).contains(&format!("truncate --size 16G {shown}")));
+        fs::write(&file, "").unwrap();
+        assert_eq!(refused(&as_file, &Place::This), "fine");
+        assert!(refused(&format!("ext4/dev:{shown}"), &Place::This).contains("write `file:"));
+        assert!(refused("ext4/dev:/dev/none", &Place::This).contains("`lsblk` lists the devices"));
+        let said = refused(&format!("ext4/kvm:memory=900G/file:{shown}"), &Place::This);
+        assert!(said.contains("guest: 921600 MiB"), "{said}");
+    }
+}

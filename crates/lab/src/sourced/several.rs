@@ -1,0 +1,234 @@
+//! The boot of instances: their virtual machines start at the same time, and then each gets its disk.
+
+use nestor_machine::{Machine, MachinePlace, MachineSpec};
+use nestor_stack::layers::hypervisors::HypervisorOptions;
+use nestor_stack::{HypervisorSpec, LayerDefinition, MachineIndex, MachineLabel, Relation};
+
+use super::instance::{hypervisor_layer, spans};
+use super::{Instance, SourcedImage};
+use crate::built::{BuiltStack, Top};
+use crate::progressing::{Offered, Progressing};
+use crate::root_machine::Guests;
+use crate::standing::Standing;
+use crate::{BuildError, Lab};
+
+/// An instance that runs.
+pub struct BootedInstance {
+    /// Its stack. That of the first has the machines that all of them share.
+    pub built: BuiltStack,
+    /// When its file systems were mounted, on the node's `CLOCK_MONOTONIC`, ns.
+    pub booted_ns: u64,
+    /// Its virtual machine.
+    pub(super) guest: MachineIndex,
+    /// The machine that runs it.
+    pub(super) node: MachineIndex,
+    /// The path of its image there.
+    pub(super) image: String,
+}
+
+/// The virtual machine of a stack's instances.
+struct Guest<'a> {
+    spec: &'a HypervisorSpec,
+    options: HypervisorOptions<'a>,
+    /// Its position in the stack.
+    index: MachineIndex,
+    relation: Relation,
+    label: MachineLabel,
+}
+
+impl BootedInstance {
+    /// By what its node knows its virtual machine.
+    pub fn place(&self) -> MachinePlace {
+        MachinePlace::Guest(self.guest)
+    }
+}
+
+impl<'a> Guest<'a> {
+    /// `None` of a stack without one, or whose guest has another place.
+    fn of(progressing: &Progressing<'a>, node: MachineIndex) -> Option<Self> {
+        let stack = progressing.stack;
+        let at = hypervisor_layer(stack)?;
+        let layer = stack.layer(at);
+        let LayerDefinition::Hypervisor(spec) = layer.definition() else { return None };
+        let index = stack.machine_across(at)?;
+        let (options, relation) = (layer.hypervisor()?, Relation::across(layer.crossing(), node)?);
+        Some(Self { spec, options, index, relation, label: stack.machines()[index].label })
+    }
+}
+
+/// What came up of an instance.
+struct Up {
+    guest: MachineIndex,
+    top: (MachineIndex, Top),
+    booted_ns: u64,
+}
+
+impl Lab {
+    /// Boots the virtual machines of instances, and builds all that is in them up to where their workload works. What was booted has to be given
+    /// back to [`Lab::take_down_instances`].
+    ///
+    /// # Errors
+    /// Which layer could not be made and why, with the instances as they are now.
+    pub fn boot_instances<'a>(
+        &mut self,
+        mut instance: Instance<'a>,
+    ) -> Result<Vec<BootedInstance>, Box<(BuildError, Instance<'a>)>> {
+        let booted = match instance.image.instances() {
+            1 => self.boot_one(&mut instance).map(|first| (first, Vec::new())),
+            _ => self.boot_several(&mut instance),
+        };
+        match booted {
+            Ok((first, others)) => {
+                let first = self.booted(instance.progressing, &instance.image, 0, first);
+                Ok([first].into_iter().chain(others).collect())
+            }
+            Err(e) => Err(Box::new((e, instance))),
+        }
+    }
+
+    /// The virtual machine of the stack's only instance, as that of any stack, but fresh.
+    fn boot_one(&mut self, instance: &mut Instance<'_>) -> Result<Up, BuildError> {
+        let Instance { progressing, image, offered, .. } = instance;
+        let refused = |why: &str| BuildError::refused(progressing.stack.layer(image.index), why);
+        let guest = hypervisor_layer(progressing.stack).and_then(|at| progressing.stack.machine_across(at));
+        let guest = guest.ok_or_else(|| refused("no virtual machine has it"))?;
+        let offered = offered.take().ok_or_else(|| refused("it has not come yet"))?;
+        self.build_instance(progressing, image, guest, offered)
+    }
+
+    /// The layers of one instance above its image.
+    fn build_instance(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        image: &SourcedImage,
+        guest: MachineIndex,
+        offered: Offered,
+    ) -> Result<Up, BuildError> {
+        let top = self.build_above(progressing, image.index, offered)?;
+        let [_, node] = &image.machines;
+        Ok(Up { guest, top, booted_ns: node.read_clock(false)? })
+    }
+
+    fn boot_several(&mut self, instance: &mut Instance<'_>) -> Result<(Up, Vec<BootedInstance>), BuildError> {
+        let Instance { progressing, image, offered, .. } = instance;
+        let refused = |why: &str| BuildError::refused(progressing.stack.layer(image.index), why);
+        let guest = Guest::of(progressing, image.node).ok_or_else(|| refused("no virtual machine has it"))?;
+        let offered = offered.take().ok_or_else(|| refused("it has not come yet"))?;
+        let started = self.start_together(progressing, image, &guest)?;
+        let built = self.build_each(progressing, image, &started, offered);
+        if built.is_err() {
+            started.into_iter().for_each(|guest| self.stop_guests(guest));
+        }
+        built
+    }
+
+    /// Starts the virtual machines of all instances at the same time: where they stand, that of the first where its stack has it.
+    fn start_together(
+        &mut self,
+        progressing: &Progressing<'_>,
+        image: &SourcedImage,
+        guest: &Guest<'_>,
+    ) -> Result<Vec<MachineIndex>, BuildError> {
+        let stack = progressing.stack;
+        let files = self.files_in(stack, image.node)?;
+        let spec =
+            self.guest_spec(stack, (guest.index, guest.relation), guest.spec, &guest.options, files, None);
+        let instances = image.instances();
+        let others = self.machines.positions_after(guest.index).take(instances as usize - 1);
+        let guests: Vec<MachineIndex> = [guest.index].into_iter().chain(others).collect();
+        // Each may have to wait for all others.
+        let specs: Vec<MachineSpec> = guests
+            .iter()
+            .map(|index| MachineSpec {
+                place: MachinePlace::Guest(*index),
+                boot_timeout_ms: spec.boot_timeout_ms.saturating_mul(instances.into()),
+                probe_timeout_ms: spec.probe_timeout_ms.saturating_mul(instances.into()),
+                ..spec.clone()
+            })
+            .collect();
+        (self.progress)(&format!("booting {instances} instances"));
+        let [_, node] = image.machines.clone();
+        let started = self.stand_together(&node, guest, &guests, &specs);
+        if started.is_err() {
+            // One that stands ends with its position, others are known to the node alone.
+            guests.iter().for_each(|guest| self.stop_guests(*guest));
+            specs.iter().for_each(|spec| drop(node.stop_machine(spec.place)));
+        }
+        started.map(|()| guests)
+    }
+
+    fn stand_together(
+        &mut self,
+        node: &Machine,
+        guest: &Guest<'_>,
+        guests: &[MachineIndex],
+        specs: &[MachineSpec],
+    ) -> Result<(), BuildError> {
+        let started = spans(node.start_machines(specs)?)?;
+        for (number, ((index, spec), (span, boot))) in guests.iter().zip(specs).zip(started).enumerate() {
+            let machine = node.machine_inside(spec.place, &label_of(guest.label, number));
+            let standing = self.look_at(machine, spec.clone(), boot.accelerator)?;
+            self.machines.insert(
+                *index,
+                guest.relation,
+                Standing { greeted_ns: Some(span.end_ns), ..standing },
+            );
+        }
+        Ok(())
+    }
+
+    /// Builds what is above the image of each instance, one after the other.
+    fn build_each(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        image: &SourcedImage,
+        guests: &[MachineIndex],
+        offered: Offered,
+    ) -> Result<(Up, Vec<BootedInstance>), BuildError> {
+        progressing.guests = Guests::Started;
+        // None of them has the virtual machine of another.
+        let others: Vec<_> = guests.iter().skip(1).map(|guest| progressing.beside(*guest)).collect();
+        let first = guests.first().copied().unwrap_or(image.node);
+        let first = self.build_instance(progressing, image, first, offered)?;
+        let mut booted = Vec::new();
+        for (number, (mut other, guest)) in others.into_iter().zip(&guests[1..]).enumerate() {
+            let offered = image.offer(&mut other, number + 1)?;
+            let up = self.build_instance(&mut other, image, *guest, offered)?;
+            booted.push(self.booted(other, image, number + 1, up));
+        }
+        Ok((first, booted))
+    }
+
+    fn booted(
+        &self,
+        progressing: Progressing<'_>,
+        image: &SourcedImage,
+        number: usize,
+        up: Up,
+    ) -> BootedInstance {
+        let Up { guest, top, booted_ns } = up;
+        let built = progressing.into_built(top, self.place.host_time().unwrap_or_default());
+        let path = image.targets.get(number).cloned().unwrap_or_default();
+        BootedInstance { built, booted_ns, guest, node: image.node, image: path }
+    }
+
+    /// Ends instances that were booted, and takes their stack down.
+    ///
+    /// # Errors
+    /// The steps that could not be undone; machines that do not answer have been ended.
+    pub fn take_down_instances(&mut self, booted: Vec<BootedInstance>) -> Result<(), BuildError> {
+        let mut booted = booted.into_iter();
+        let Some(first) = booted.next() else { return Ok(()) };
+        // What is undone with the first needs nothing of theirs.
+        booted.for_each(|other| self.stop_guests(other.guest));
+        self.take_down(first.built)
+    }
+}
+
+/// The name of the virtual machine of an instance, counted from 0.
+fn label_of(label: MachineLabel, number: usize) -> String {
+    match number {
+        0 => label.to_string(),
+        _ => format!("{label} of instance {}", number + 1),
+    }
+}

@@ -1,0 +1,52 @@
+//! Several lines of requests at the same time.
+
+use nestor_stop::lock;
+
+use super::Agent;
+use crate::message::{Answer, Request, TimedAnswer};
+use crate::refusal::{Cause, Refusal};
+use crate::ticks::monotonic_ns;
+
+impl Agent {
+    /// Carries out each line in a thread of its own. No line that asks for something is without an answer.
+    pub(super) fn together(&self, lines: Vec<Vec<Request>>) -> Vec<Vec<TimedAnswer>> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                lines.into_iter().map(|line| scope.spawn(move || self.one_after_the_other(line))).collect();
+            let failed = || {
+                let refusal = Refusal::new(Cause::Other, "the agent could not carry out the request");
+                vec![timed(monotonic_ns(), Answer::Failed(refusal))]
+            };
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
+        })
+    }
+
+    /// Up to the first that is refused or whose program fails, or until everything is taken down.
+    fn one_after_the_other(&self, line: Vec<Request>) -> Vec<TimedAnswer> {
+        let mut answers = Vec::new();
+        for request in line {
+            let begin_ns = monotonic_ns();
+            // Nothing may be made behind the back of what takes everything down, and that waits for all lines.
+            let is_closed = lock(&self.under_way).closed;
+            let obeyed = if is_closed { Err(Refusal::taken_down()) } else { self.obey(request) };
+            let answer = obeyed.unwrap_or_else(|e| Answer::Failed(e.clipped()));
+            let is_last = match &answer {
+                Answer::Failed(_) => true,
+                Answer::Finished(finished) => !finished.succeeded(),
+                _ => false,
+            };
+            answers.push(timed(begin_ns, answer));
+            if is_last {
+                break;
+            }
+        }
+        answers
+    }
+}
+
+fn timed(begin_ns: u64, answer: Answer) -> TimedAnswer {
+    TimedAnswer { begin_ns, end_ns: monotonic_ns(), answer }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! The results file of a command, opened for what the command does with it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nestor_results::Store;
+
+use crate::arguments::LabArguments;
+use crate::paths;
+
+/// What a command does with results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads them: nothing is created or changed, and a file that may not be written to will do.
+    Reads,
+    /// It adds some.
+    Adds,
+}
+
+/// Opens the file that was named or, if none was, the user's own.
+///
+/// # Errors
+/// It cannot be used. To read, a file that was named has to exist; the user's own may not have been begun.
+pub fn open(named: Option<&PathBuf>, access: Access) -> Result<Store> {
+    let usual = paths::default_store();
+    let path = named.unwrap_or(&usual);
+    Ok(match access {
+        Access::Adds => Store::open(path)?,
+        Access::Reads if named.is_none() && !path.exists() => Store::not_begun(path)?,
+        Access::Reads => Store::open_read_only(path)?,
+    })
+}
+
+/// The same of a command that can also measure.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(arguments: &LabArguments, access: Access) -> Result<Store> {
+    open(arguments.store.as_ref(), access)
+}
