@@ -140,6 +140,8 @@ fn what_a_manager_cannot_do_is_refused_before_it_is_asked() {
     assert!(said.contains("use the workload life:cycle"), "{said}");
     let said = refused_on(STACK, "life:cycle:run=fio:rand-read", nobody);
     assert!(said.contains("omit run=: life:cycle"), "{said}");
+    let said = refused_on(STACK, "life:cycle:count=2", nobody);
+    assert!(said.contains("EC2 is asked for one instance at a time"), "{said}");
     let said = refused_on("ext4/hdd", "fio:rand-read", nobody);
     assert!(said.contains("write who runs the machine: kvm:by=ec2"), "{said}");
     let said = refused_on(STACK, "life:cycle", "ec2:http://key:secret@127.0.0.1:1");
