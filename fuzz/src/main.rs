@@ -8,6 +8,7 @@
 mod answers;
 mod images;
 mod joins;
+mod managers;
 mod seeds;
 mod targets;
 

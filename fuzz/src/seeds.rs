@@ -55,7 +55,9 @@ const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-shar
      requests-per-s = 792.0\nbytes-per-s = 8.5e6\nresponse-ms = 12.0\n[processor]\nuser = 0.7\nsystem = 0.3\n";
 
 /// Output of programs, and what else machines tell.
-const ANSWERS: [(&str, &str, &[u8]); 12] = [
+const ANSWERS: [(&str, &str, &[u8]); 14] = [
+    ("manager-ec2", "running", include_bytes!("../../crates/manager/tests/data/ec2-running.xml")),
+    ("manager-opennebula", "running", include_bytes!("../../crates/manager/tests/data/opennebula-running.xml")),
     ("fio", "mixed", include_bytes!("../../crates/workload/tests/data/fio-mixed-two-jobs.json")),
     ("fio-paced", "paced", include_bytes!("../../crates/workload/tests/data/fio-rand-read-paced.json")),
     ("postmark", "xs", include_bytes!("../../crates/workload/tests/data/postmark-xs.txt")),

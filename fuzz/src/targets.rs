@@ -18,7 +18,7 @@ use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestS
 use nestor_trace::{CallMetrics, CallRequests, FileExtents, RequestReader, TracedCalls};
 use nestor_workload::{Profile, Workload};
 
-use crate::{answers, images, joins};
+use crate::{answers, images, joins, managers};
 
 /// What is done with an input.
 pub type Target = fn(&[u8]);
@@ -66,6 +66,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("bonnie", |data| answers::output("bonnie:all:size=2G:files=32768", data)),
     ("dbench", |data| answers::output("dbench:fileserver:clients=2:runtime=3s", data)),
     ("flow-report", |data| answers::output("wml:fileserver", data)),
+    ("manager-ec2", |data| text(data, managers::ec2)),
+    ("manager-opennebula", |data| text(data, managers::opennebula)),
     ("stamps", answers::stamps),
     ("virtio", answers::virtio),
     ("extents", joins::extents),

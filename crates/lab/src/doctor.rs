@@ -2,6 +2,7 @@
 
 mod hosted;
 mod hypervisors;
+mod managers;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,7 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
     findings.push(hypervisors::libvirt());
     findings.push(hypervisors::xen());
     findings.extend(hosted::findings());
+    findings.extend(managers::findings());
     findings.push(links(facts));
     findings.push(tracing(facts));
     findings.extend([

@@ -124,10 +124,13 @@ impl Lab {
             Place::Emulated(_) | Place::This => Ground::here()?,
             Place::Ssh(host) | Place::SshPair { server: host, .. } => Ground::over_ssh(host)?,
             Place::Domain(name) => Ground::in_domain(name)?,
+            Place::Manager { .. } => return Err(LabProblem::NoGround { place: options.place }.into()),
         };
         let client_ground = match &options.place {
             Place::SshPair { client, .. } => Some(Ground::over_ssh(client)?),
-            Place::Emulated(_) | Place::This | Place::Ssh(_) | Place::Domain(_) => None,
+            Place::Emulated(_) | Place::This | Place::Ssh(_) | Place::Domain(_) | Place::Manager { .. } => {
+                None
+            }
         };
         let ground_facts = ground.machine().facts()?;
         let is_root = |ground: &Ground| Ok::<_, MachineError>(ground.machine().facts()?.root);

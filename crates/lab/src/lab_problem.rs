@@ -35,6 +35,14 @@ pub enum LabProblem {
         /// Where stacks were to be built.
         place: Place,
     },
+    /// A manager starts instances by itself.
+    #[error(
+        "nothing is built at `--on {place}`: its manager starts instances, and no machine there is Nestor's"
+    )]
+    NoGround {
+        /// Where stacks were to be built.
+        place: Place,
+    },
     /// The emulated host's hypervisor is not installed.
     #[error(
         "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it"

@@ -4,10 +4,12 @@ mod bench;
 pub mod campaign;
 pub mod cell;
 mod crew;
+mod managed;
 mod watcher;
 
 pub use bench::Bench;
 pub use crew::{Crew, Order, Said};
+pub use managed::ManagerBench;
 pub use watcher::Watcher;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ extern crate nestor_terminal;
 mod output;
 
 mod arguments;
+mod at_manager;
 mod cli;
 mod commands;
 mod interrupt;

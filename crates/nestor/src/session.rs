@@ -11,9 +11,10 @@ use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, LabPack, Place, PlaceWish};
 use nestor_stack::{LayerIndex, Offer, Stack, StackError};
-use nestor_workload::{Workload, WorksOn};
+use nestor_workload::{LifeCycle, Workload, WorksOn};
 
 use crate::arguments::{LabArguments, SettledPlace};
+use crate::at_manager;
 use crate::lab_image;
 use crate::paths;
 use crate::progress::Progress;
@@ -61,6 +62,10 @@ pub fn run_until_interrupted(
     let SettledPlace { place, remark } = arguments.place()?.clone();
     check_settled(study, &place)?;
     stacks.iter().try_for_each(|stack| require_users_xen(stack, &place))?;
+    if matches!(place, Place::Manager { .. }) {
+        let options = CampaignOptions { as_study, trace_to: None, again: arguments.again };
+        return at_manager::run(study, &place, &options, store);
+    }
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
     let packs = lab_image::packs_of(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
     let progress = Progress::new(study.stacks.len() as u64);
@@ -181,6 +186,13 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
     if let Some(life) = workload.life() {
         stack.require_instances(life.count)?;
+        check_managed_life(stack, &life)?;
+    } else if let Some((at, instance)) = stack.managed() {
+        let product = instance.kind().product();
+        let message = format!(
+            "{product} starts this machine, and Nestor measures only its life: {workload} needs a machine of Nestor's"
+        );
+        return Err(StackError::at_layer(stack, at, message, "use the workload life:cycle").into());
     }
     let (message, help) = match (workload.works_on(), stack.offers()) {
         (WorksOn::Directories, Offer::Block) => (
@@ -196,13 +208,28 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
     Err(StackError::at_layer(stack, LayerIndex::TOP, message, help).into())
 }
 
+/// Nothing runs in an instance of a manager: Nestor has no way into it.
+fn check_managed_life(stack: &Stack, life: &LifeCycle) -> Result<()> {
+    let Some((at, instance)) = stack.managed() else { return Ok(()) };
+    if life.count > 1 {
+        let message = format!("{} is asked for one instance at a time", instance.kind().product());
+        return Err(StackError::at_layer(stack, at, message, "omit count=: life:cycle").into());
+    }
+    let Some(run) = &life.run else { return Ok(()) };
+    let message = format!(
+        "{run} is to run in an instance that {} starts, and Nestor has no way into it",
+        instance.kind().product()
+    );
+    Err(StackError::at_layer(stack, at, message, "omit run=: life:cycle").into())
+}
+
 /// Which lab image with more in it this machine has to have for a stack: for the emulated host, or for guests here.
 fn pack_here(place: &Place, stack: &Stack) -> Option<LabPack> {
     match place {
         Place::Emulated(_) => stack.lab_pack(),
         Place::This => stack.lab_pack_of_guests(),
         // Machines are as they are, and make the image of their guests themselves.
-        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => None,
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => None,
     }
 }
 
@@ -213,6 +240,6 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
     match place {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),
-        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => false,
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => false,
     }
 }

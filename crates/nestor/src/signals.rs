@@ -15,13 +15,24 @@ pub struct EndOnSignals {
     interrupted: Arc<AtomicBool>,
 }
 
+/// Ends what is under way, and is told why.
+pub type Interrupter = Box<dyn Fn(&str) + Send>;
+
 impl EndOnSignals {
     /// Listens from now on.
     ///
     /// # Errors
     /// Signals cannot be caught.
     pub fn of(labs: &[Lab]) -> Result<Self> {
-        let interrupters: Vec<_> = labs.iter().map(Lab::interrupter).collect();
+        let interrupter = |lab: &Lab| -> Interrupter { Box::new(lab.interrupter()) };
+        Self::telling(labs.iter().map(interrupter).collect())
+    }
+
+    /// The same of anything that ends when it is told to.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn telling(interrupters: Vec<Interrupter>) -> Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
         let (handle, interrupted) = (signals.handle(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&interrupted);

@@ -88,7 +88,7 @@ fn stacks_that_libvirt_cannot_run_are_refused_in_words() {
         ("ext3/kvm:by=libvirt:disk=nvme/raw/ext3/hdd", "nvme"),
         ("ext3/kvm:by=libvirt/vhdx/ext3/hdd", "vhdx"),
         ("nfs/kvm:by=libvirt/link/ext3/hdd", "network"),
-        ("ext3/kvm:by=vmware/raw/ext3/hdd", "nestor or libvirt"),
+        ("ext3/kvm:by=vmware/raw/ext3/hdd", "nestor, libvirt, ec2 or opennebula"),
     ];
     for (stack, word) in cases {
         let said = refused(&sandbox, &["run", stack, "fio:rand-read:size=8M", "-n", "1"]);

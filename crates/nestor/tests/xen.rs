@@ -76,7 +76,7 @@ fn stacks_that_xen_cannot_run_are_refused_in_words() {
         ("ext3/kvm/raw/ext3/dom0/hdd", "dom0"),
         ("ext3/xen/qcow2/ext3/hdd", "raw"),
         ("ext3/xen:by=libvirt/qcow2/ext3/hdd", "raw"),
-        ("ext3/xen:by=vmware/raw/ext3/hdd", "nestor or libvirt"),
+        ("ext3/xen:by=vmware/raw/ext3/hdd", "nestor, libvirt, ec2 or opennebula"),
         ("ext3/xen/raw/ext3/kvm/raw/ext3/hdd", "xen"),
         ("nfs/link/ext3/dom0/hdd", "dom0"),
     ];

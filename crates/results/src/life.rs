@@ -7,6 +7,8 @@ use nestor_stack::{MachineLabel, MachineName};
 use nestor_text::units::percent;
 use serde::{Deserialize, Serialize};
 
+use crate::managed::ManagedLife;
+
 /// A state of an instance, in the order in which it goes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,6 +69,9 @@ pub struct InstanceLife {
     pub first_process_ns: Option<u64>,
     /// Of the boot, what passed until its agent answered.
     pub hello_ns: u64,
+    /// What its manager said of it, if one started it: then nothing but its states is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<Box<ManagedLife>>,
 }
 
 /// One state of an instance.
@@ -301,7 +306,8 @@ mod tests {
             state(LifeState::Transfer, 10, 500, 0),
             state(LifeState::Running, 500, 900, 100),
         ];
-        let life = InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0 };
+        let life =
+            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (800, 0));
         assert_eq!(life.state(LifeState::Running).unwrap().duration_ns(), 300);
     }
@@ -332,14 +338,16 @@ mod tests {
         assert_eq!((transfer.duration_ns(), transfer.group_ns()), (200, 500));
         assert_eq!(transfer.busiest().unwrap().share, 0.95, "the share of the time of all");
         let states = vec![transfer, state(LifeState::Boot, 510, 610, 0)];
-        let life = InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0 };
+        let life =
+            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (300, 0));
     }
 
     #[test]
     fn time_between_states_is_unaccounted() {
         let states = vec![state(LifeState::Pending, 0, 10, 0), state(LifeState::Transfer, 15, 20, 0)];
-        let life = InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0 };
+        let life =
+            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (20, 5));
     }
 

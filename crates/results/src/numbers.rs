@@ -239,6 +239,7 @@ impl Mark {
         let reason = || detail.to_owned();
         match name {
             Self::EMULATED => Some(Self::EmulatedCpu),
+            Self::DECLARED => Some(Self::Declared),
             Self::CACHED => Some(Self::Cached { reason: reason() }),
             Self::INCONSISTENT => Some(Self::Inconsistent { reason: reason() }),
             Self::NOT_STEADY => Some(Self::NotSteady { reason: reason() }),
@@ -265,6 +266,7 @@ mod tests {
         let text = || "over 5 rounds, in the trace of x lost 3 were busy".to_owned();
         let marks = [
             Mark::EmulatedCpu,
+            Mark::Declared,
             Mark::Cached { reason: text() },
             Mark::Inconsistent { reason: text() },
             Mark::NotSteady { reason: text() },

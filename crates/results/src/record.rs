@@ -263,6 +263,8 @@ mod modelled_processor {
 pub enum Mark {
     /// The host's CPU was emulated: shapes and ratios hold, absolute CPU-bound numbers do not.
     EmulatedCpu,
+    /// Nothing of the stack was built: a manager started an instance, and the stack is what the user says of its cloud.
+    Declared,
     /// A machine's CPUs were busy more than 70 % of the time.
     CpuBound {
         /// Which machine.
@@ -326,6 +328,7 @@ impl Mark {
             // Both sides of a comparison ran on the same emulated CPU; lost events of a trace affect counts, not
             // rates.
             Self::EmulatedCpu
+            | Self::Declared
             | Self::EventsDropped { .. }
             | Self::Unmatched { .. }
             | Self::Unclassified { .. } => false,
@@ -334,6 +337,7 @@ impl Mark {
 
     /// [Names](Self::name) that are read back.
     pub(crate) const EMULATED: &str = "emulated";
+    pub(crate) const DECLARED: &str = "declared";
     pub(crate) const CACHED: &str = "cached";
     pub(crate) const INCONSISTENT: &str = "inconsistent";
     pub(crate) const NOT_STEADY: &str = "not-steady";
@@ -342,6 +346,7 @@ impl Mark {
     pub fn name(&self) -> &'static str {
         match self {
             Self::EmulatedCpu => Self::EMULATED,
+            Self::Declared => Self::DECLARED,
             Self::CpuBound { .. } => "cpu-bound",
             Self::Cached { .. } => Self::CACHED,
             Self::Inconsistent { .. } => Self::INCONSISTENT,
@@ -357,6 +362,7 @@ impl Mark {
     pub fn letter(&self) -> char {
         match self {
             Self::EmulatedCpu => 'E',
+            Self::Declared => 'L',
             Self::CpuBound { .. } => 'C',
             Self::Cached { .. } => 'M',
             Self::Inconsistent { .. } => 'I',
@@ -371,6 +377,7 @@ impl Mark {
     /// What the mark means, for legends.
     pub fn meaning(&self) -> &'static str {
         match self {
+            Self::Declared => "declared: nothing of the stack was built, it is what the user says of a cloud",
             Self::EmulatedCpu => "emulated CPU: shapes and ratios hold, absolute CPU-bound numbers do not",
             Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
             Self::Cached { .. } => "from memory: some of the data never reached the medium",
@@ -393,6 +400,9 @@ impl Mark {
     pub fn detail(&self) -> String {
         match self {
             Self::EmulatedCpu => "the CPU was emulated".to_owned(),
+            Self::Declared => {
+                "a manager started the instance: the stack is what the user says of its cloud, and nothing of it was built".to_owned()
+            }
             Self::CpuBound { machine, busy, modelled } => {
                 let which = modelled
                     .map(|speed| format!(" (modelled: {} MIPS, one, no caches)", speed.mips()))

@@ -109,7 +109,7 @@ fn data_needs(study: &Study, place: &Place, bytes: u64, work_root: PathBuf) -> V
                 Need { path, bytes, what: "data of the medium", otherwise: "another file as medium" }
             })
             .collect(),
-        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => Vec::new(),
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => Vec::new(),
     }
 }
 

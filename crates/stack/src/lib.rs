@@ -50,6 +50,7 @@ pub mod layers;
 mod lines;
 mod machine_name;
 mod machines;
+mod manager;
 mod medium_class;
 mod memory;
 mod offer;
@@ -80,6 +81,7 @@ pub use layers::network::{
 pub use layers::{AVAILABLE_OPTION, HOST_MEMORY_OPTION, PartitionOptions, registry};
 pub use machine_name::{MachineLabel, MachineName};
 pub use machines::MachineSegment;
+pub use manager::{ManagerKind, ManagerUrl};
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};
 pub use offer::{LayerRule, Offer};
 pub use place::{HostTime, Place, PlaceWish};

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use nestor_processor::ProcessorSpeed;
 
+use crate::{ManagerKind, ManagerUrl};
+
 /// Where a stack is built. Results are stored under its text. An emulated host in real time is stored as `emulated`, its
 /// name from before virtual time existed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +26,14 @@ pub enum Place {
         /// The machine below it, which has the medium.
         server: String,
     },
+    /// At a manager of a cloud, which starts an instance on whichever of its nodes it likes. Nothing of the stack is built: it is what the
+    /// user says of that cloud.
+    Manager {
+        /// Which interface it has.
+        kind: ManagerKind,
+        /// Where it answers.
+        url: ManagerUrl,
+    },
 }
 
 impl Place {
@@ -31,7 +41,7 @@ impl Place {
     pub fn host_time(&self) -> Option<HostTime> {
         match self {
             Self::Emulated(time) => Some(*time),
-            Self::This | Self::Ssh(_) | Self::Domain(_) | Self::SshPair { .. } => None,
+            Self::This | Self::Ssh(_) | Self::Domain(_) | Self::SshPair { .. } | Self::Manager { .. } => None,
         }
     }
 
@@ -48,7 +58,8 @@ impl Place {
             | Self::This
             | Self::Ssh(_)
             | Self::Domain(_)
-            | Self::SshPair { .. } => None,
+            | Self::SshPair { .. }
+            | Self::Manager { .. } => None,
         }
     }
 
@@ -152,12 +163,15 @@ impl FromStr for Place {
                  `emulated:{option}`"
             ));
         }
+        if let Some(manager) = at_manager(text) {
+            return manager;
+        }
         match text {
             "this" => Ok(Self::This),
             _ => in_domain(text).or_else(|| over_ssh(text)).ok_or_else(|| {
                 format!(
                     "`{text}` is not a place to run; the places are: emulated, emulated:time=virtual, \
-                     emulated:time=real, this, ssh:HOST, ssh:CLIENT,ssh:SERVER, domain:NAME; \
+                     emulated:time=real, this, ssh:HOST, ssh:CLIENT,ssh:SERVER, domain:NAME, ec2:URL, opennebula:URL; \
                      in virtual time with another processor: emulated:cpu=4000mips"
                 )
             }),
@@ -169,6 +183,13 @@ impl FromStr for Place {
 fn in_domain(text: &str) -> Option<Place> {
     let name = text.strip_prefix("domain:")?;
     (!name.is_empty() && !name.starts_with('-')).then(|| Place::Domain(name.to_owned()))
+}
+
+/// A manager; the inner error is about its address.
+fn at_manager(text: &str) -> Option<Result<Place, String>> {
+    let (name, url) = text.split_once(':')?;
+    let kind = ManagerKind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    Some(url.parse().map(|url| Place::Manager { kind, url }))
 }
 
 /// One machine, or the client and the server of a link.
@@ -196,6 +217,7 @@ impl fmt::Display for Place {
             Self::Ssh(host) => write!(f, "ssh:{host}"),
             Self::Domain(name) => write!(f, "domain:{name}"),
             Self::SshPair { client, server } => write!(f, "ssh:{client},ssh:{server}"),
+            Self::Manager { kind, url } => write!(f, "{kind}:{url}"),
         }
     }
 }
@@ -246,6 +268,8 @@ mod tests {
             "ssh:me@lab.example",
             "ssh:client-1,ssh:root@storage-1",
             "domain:mail server",
+            "ec2:http://127.0.0.1:5000",
+            "opennebula:https://one.example:2633/RPC2",
         ] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
@@ -268,6 +292,18 @@ mod tests {
             assert!(text.parse::<Place>().unwrap_err().contains(
                 "the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
             ));
+        }
+    }
+
+    #[test]
+    fn a_manager_has_an_address_without_a_secret() {
+        for (text, why) in [
+            ("ec2:", "begins with http:// or https://"),
+            ("ec2:127.0.0.1:5000", "begins with http:// or https://"),
+            ("opennebula:http://oneadmin:secret@host/RPC2", "would be stored with the results"),
+        ] {
+            let said = text.parse::<PlaceWish>().unwrap_err();
+            assert!(said.contains(why), "{said}");
         }
     }
 

@@ -43,6 +43,11 @@ impl Stack {
     ///
     /// If a layer or an option cannot be there, on whatever machines.
     pub fn require_place(&self, place: &Place) -> Result<(), StackError> {
+        self.require_manager(place)?;
+        if matches!(place, Place::Manager { .. }) {
+            // Nothing of it is built there.
+            return Ok(());
+        }
         let misplaced = misplaced_source(self, place)
             .or_else(|| misplaced_link(self, place))
             .or_else(|| misplaced_medium(self, place))
@@ -71,7 +76,7 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
     match (first, place) {
         (_, Place::Emulated(HostTime::Real)) => None,
         (Some(link), Place::Emulated(HostTime::Virtual(_))) => in_virtual_time(link, second),
-        (Some((at, _)), Place::Ssh(_) | Place::Domain(_)) => Some(Misplaced::layer(
+        (Some((at, _)), Place::Ssh(_) | Place::Domain(_) | Place::Manager { .. }) => Some(Misplaced::layer(
             at,
             format!("a link joins two machines, but `--on {place}` is one"),
             "name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace",
@@ -92,7 +97,7 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
 fn misplaced_xen(stack: &Stack, place: &Place) -> Option<Misplaced> {
     match place {
         Place::Emulated(_) | Place::This => return None,
-        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => {}
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => {}
     }
     let at = stack.lowest_under_xen()?;
     let message =

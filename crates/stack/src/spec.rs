@@ -96,6 +96,8 @@ pub enum OptionKind {
     },
     /// A name: letters, digits, `.`, `_`, `-`. Written without a key (`hdd:wd-re3`); at most one per layer.
     Positional,
+    /// The same, written with its key (`image=ami-0abc`).
+    Name,
     /// Words joined with `+`; a word may itself be `key=value`.
     List,
     /// An absolute path to the end of the stack; such a layer has no other option.
@@ -385,7 +387,7 @@ impl OptionKind {
             Self::TimeSpan { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
             Self::Percentage { max } => in_range(value, Percentage(0), *max).ok_or_else(|| self.allowed()),
             Self::Sectors { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
-            Self::Positional if is_word(value, "._-") => Ok(value.to_owned()),
+            Self::Positional | Self::Name if is_word(value, "._-") => Ok(value.to_owned()),
             Self::List if value.split('+').all(|word| is_word(word, "._-=")) => Ok(value.to_owned()),
             _ => Err(self.allowed()),
         }
@@ -404,7 +406,7 @@ impl OptionKind {
             Self::Sectors { min, max } => {
                 format!("sectors of 512 bytes, as in 63s, or a size of whole sectors, from {min} to {max}")
             }
-            Self::Positional => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
+            Self::Positional | Self::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
             Self::List => "words of letters, digits, `.`, `_`, `-` and `=`, joined with `+`".to_owned(),
             Self::Path => "an absolute path".to_owned(),
         }
@@ -421,7 +423,7 @@ impl OptionKind {
             Self::TimeSpan { .. } => "TIME".to_owned(),
             Self::Percentage { .. } => "PERCENTAGE".to_owned(),
             Self::Sectors { .. } => "SECTORS|SIZE".to_owned(),
-            Self::Positional => "NAME".to_owned(),
+            Self::Positional | Self::Name => "NAME".to_owned(),
             Self::List => "WORD+WORD…".to_owned(),
             Self::Path => "/PATH".to_owned(),
         }

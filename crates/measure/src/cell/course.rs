@@ -253,7 +253,7 @@ fn lives(
             let waited_ns = ends_ns.get(number).map_or(0, |end_ns| state.end_ns.saturating_sub(*end_ns));
             StateRecord { waited_ns: waited_ns.min(state.group_ns()), ..state.clone() }
         });
-        InstanceLife { image_bytes, states: states.collect(), first_process_ns, hello_ns }
+        InstanceLife { image_bytes, states: states.collect(), first_process_ns, hello_ns, managed: None }
     };
     boots.into_iter().enumerate().map(of_instance).collect()
 }

@@ -450,6 +450,7 @@ fn cause_of_layer(error: &MachineError) -> FailureCause {
 fn cause_of_lab(problem: &LabProblem) -> FailureCause {
     match problem {
         LabProblem::NotRoot { .. }
+        | LabProblem::NoGround { .. }
         | LabProblem::HostMemoryIsGiven { .. }
         | LabProblem::Link(LinkProblem::KernelLacks { .. } | LinkProblem::NoVersion { .. }) => {
             FailureCause::NotPossible

@@ -38,7 +38,9 @@ impl Scratch {
                 PathBuf::from(facts.work_directory)
             }
             // As for agents: large, so not in /tmp, which may be memory.
-            Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => place_for_temporary(),
+            Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => {
+                place_for_temporary()
+            }
         };
         passing_in(&base).map(Self::Passing)
     }

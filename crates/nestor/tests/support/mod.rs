@@ -306,7 +306,8 @@ impl Running<'_> {
 
     /// Where its agent keeps what it makes.
     pub fn work_directory(&self) -> PathBuf {
-        let runs = self.sandbox.work_roots().flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
+        let runs =
+            self.sandbox.work_roots().flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
         let mut found = runs.map(|run| run.path()).filter(|path| path.join("ledger.json").is_file());
         found.next().expect("the agent has a directory")
     }

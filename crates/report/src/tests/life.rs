@@ -71,6 +71,7 @@ fn life(transfer_ms: u64) -> InstanceLife {
         states: states.to_vec(),
         first_process_ns: Some(640_000_000),
         hello_ns: 2_150_000_000,
+        managed: None,
     }
 }
 

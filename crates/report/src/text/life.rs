@@ -4,13 +4,14 @@ use nestor_results::{LifeState, LivesCompared, LivesSummary};
 use nestor_statistics::{Mean, median};
 use nestor_text::{Align, Table, TimeBars, visible_in_columns};
 
+use super::managed_life::managed_table;
 use super::or_dash;
 use crate::style::Style;
 use crate::units;
 use crate::view::{DiskRow, LifeView, StateRow, whole_life_words};
 
 /// Characters of a bar.
-const BAR: usize = 20;
+pub(super) const BAR: usize = 20;
 
 /// The whole life of an instance, over all runs of a cell: `13.000 ± 0.400 s  whole life of an instance  5 fresh stacks`.
 pub(super) fn whole_life(lives: &LivesSummary, style: Style) -> Vec<String> {
@@ -115,6 +116,9 @@ fn counted_cells(row: &StateRow, is_wide: bool) -> Vec<String> {
 }
 
 fn life_table(life: &LifeView, style: Style) -> Vec<String> {
+    if life.manager.is_some() {
+        return managed_table(life, style);
+    }
     let full = table(life, true);
     let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
@@ -163,7 +167,7 @@ fn megabytes(bytes: u64) -> String {
 }
 
 /// When a state was; nothing of one that took no time.
-fn bar(bars: &TimeBars, row: &StateRow) -> String {
+pub(super) fn bar(bars: &TimeBars, row: &StateRow) -> String {
     if row.seconds <= 0.0 {
         return format!("|{}|", " ".repeat(BAR));
     }
@@ -171,7 +175,7 @@ fn bar(bars: &TimeBars, row: &StateRow) -> String {
     bars.bar(begin_ns, begin_ns, nanoseconds(row.end_s))
 }
 
-fn nanoseconds(seconds: f64) -> u64 {
+pub(super) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 

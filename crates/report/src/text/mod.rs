@@ -5,6 +5,7 @@ mod compare;
 mod figure;
 mod findings;
 mod life;
+mod managed_life;
 mod network;
 mod run;
 mod runs;

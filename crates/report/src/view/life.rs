@@ -1,6 +1,6 @@
 //! What instances of a cloud went through.
 
-use nestor_results::{DiskUse, InstanceLife, LifeState, LivesSummary, Measured, StateRecord};
+use nestor_results::{DiskUse, InstanceLife, LifeState, LivesSummary, ManagedLife, Measured, StateRecord};
 use serde::Serialize;
 
 /// The life of one instance.
@@ -20,6 +20,22 @@ pub struct LifeView {
     pub first_process_s: Option<f64>,
     /// Of the boot, until its agent answered; `None` if it did not boot.
     pub hello_s: Option<f64>,
+    /// What its manager said of it, if one started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manager: Option<ManagerView>,
+}
+
+/// The manager of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ManagerView {
+    /// As it calls itself.
+    pub product: &'static str,
+    /// How it calls the instance.
+    pub instance: String,
+    /// How often it was asked.
+    pub poll_s: f64,
+    /// The states that it does not tell from the one before.
+    pub not_told_apart: Vec<LifeState>,
 }
 
 /// One state.
@@ -49,6 +65,20 @@ pub struct StateRow {
     pub pace: Option<String>,
     /// What the node's processor executed, in virtual time.
     pub instructions: Option<u64>,
+    /// Of a manager's instance, what it said of the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedRow>,
+}
+
+/// What a manager says of a state.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ManagedRow {
+    /// By how much its seconds may be wrong.
+    pub uncertain_s: f64,
+    /// What it took by the manager's own records.
+    pub recorded_s: Option<u64>,
+    /// How the manager calls it.
+    pub names: Vec<String>,
 }
 
 /// What a disk did in a state.
@@ -73,12 +103,20 @@ impl LifeView {
         let own_ns = life.states.iter().fold(0, |sum: u64, state| sum.saturating_add(state.own_ns));
         Self {
             instance,
-            states: life.states.iter().map(|state| StateRow::of(state, whole_s)).collect(),
+            states: life
+                .states
+                .iter()
+                .map(|state| StateRow::of(state, whole_s, life.managed.as_deref()))
+                .collect(),
             whole_s,
             unaccounted_s: seconds(life.unaccounted_ns()),
             own_s: seconds(own_ns),
             first_process_s: life.first_process_ns.map(seconds),
-            hello_s: life.state(LifeState::Boot).map(|_| seconds(life.hello_ns)),
+            hello_s: life
+                .state(LifeState::Boot)
+                .filter(|_| life.is_counted())
+                .map(|_| seconds(life.hello_ns)),
+            manager: life.managed.as_deref().map(ManagerView::of),
         }
     }
 
@@ -117,14 +155,49 @@ impl LifeView {
         (self.own_s > 0.0).then(|| format!("without {own} of the laboratory's own"))
     }
 
+    /// How well the states of a manager's instance are known, and which it does not tell apart; nothing of other instances.
+    pub fn manager_words(&self) -> Vec<String> {
+        let Some(manager) = &self.manager else { return Vec::new() };
+        let ManagerView { product, instance, poll_s, not_told_apart } = manager;
+        let poll = crate::units::duration_ns(poll_s * 1e9);
+        let mut words = vec![format!("instance {instance} of {product}, which was asked every {poll}")];
+        if !not_told_apart.is_empty() {
+            let states: Vec<&str> = not_told_apart.iter().map(|state| state.name()).collect();
+            words.push(format!("{product} does not tell {} from the state before", states.join(" and ")));
+        }
+        words
+    }
+
     /// When its last state ended, the laboratory's own time included.
     pub fn end_s(&self) -> f64 {
         self.states.last().map_or(0.0, |state| state.end_s)
     }
 }
 
+impl ManagerView {
+    fn of(managed: &ManagedLife) -> Self {
+        Self {
+            product: managed.manager.product(),
+            instance: managed.instance.clone(),
+            poll_s: seconds(managed.poll_ns),
+            not_told_apart: managed.not_told_apart().collect(),
+        }
+    }
+}
+
+impl ManagedRow {
+    fn of(managed: &ManagedLife, state: LifeState) -> Option<Self> {
+        let told = managed.state(state)?;
+        Some(Self {
+            uncertain_s: seconds(managed.uncertain_ns(state)?),
+            recorded_s: told.recorded_s,
+            names: told.names.clone(),
+        })
+    }
+}
+
 impl StateRow {
-    fn of(state: &StateRecord, whole_s: f64) -> Self {
+    fn of(state: &StateRecord, whole_s: f64, managed: Option<&ManagedLife>) -> Self {
         let took_s = seconds(state.duration_ns());
         Self {
             state: state.state,
@@ -137,7 +210,9 @@ impl StateRow {
             to_repository_bytes: state.to_repository_bytes,
             node_disk: state.node_disk().map(DiskRow::of),
             repository_disk: state.repository_disk().map(DiskRow::of),
-            pace: state.busiest().map(|busiest| busiest.to_string()),
+            // A manager does not count what is busy.
+            pace: state.busiest().filter(|_| managed.is_none()).map(|busiest| busiest.to_string()),
+            managed: managed.and_then(|managed| ManagedRow::of(managed, state.state)),
             instructions: state.all_instructions(),
         }
     }

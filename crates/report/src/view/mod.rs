@@ -17,7 +17,7 @@ pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
 pub(crate) use life::whole_life_words;
-pub use life::{DiskRow, LifeView, StateRow};
+pub use life::{DiskRow, LifeView, ManagedRow, ManagerView, StateRow};
 pub use matrix::{CellKind, Matrix, MatrixCell, WITHOUT_OPERATIONS};
 pub use network::{AccessRow, CallTimesRow, LinkView, NetworkView, ProcedureRow, WayView};
 pub use path::{PathRow, PathView};
@@ -68,6 +68,7 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         Some(Place::Ssh(host)) => format!("on {host}"),
         Some(Place::Domain(name)) => format!("in the domain {name}"),
         Some(Place::SshPair { client, server }) => format!("on {server} and {client}"),
+        Some(Place::Manager { kind, url }) => format!("on instances of {} at {url}", kind.product()),
         None => format!("on {}", environment.ground),
     };
     // A client is beside the host and emulated as that is.

@@ -187,6 +187,7 @@ fn marks() -> Vec<Mark> {
     let reason = String::new;
     let all = vec![
         Mark::EmulatedCpu,
+        Mark::Declared,
         Mark::CpuBound { machine: reason().into(), busy: 1.0, modelled: None },
         Mark::Cached { reason: reason() },
         Mark::NotSteady { reason: reason() },
@@ -199,6 +200,7 @@ fn marks() -> Vec<Mark> {
     for mark in &all {
         match mark {
             Mark::EmulatedCpu
+            | Mark::Declared
             | Mark::CpuBound { .. }
             | Mark::Cached { .. }
             | Mark::NotSteady { .. }

@@ -203,6 +203,7 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
         states: states.collect(),
         first_process_ns: Some(310_000_000),
         hello_ns: 1_200_000_000,
+        managed: None,
     }
 }
 

@@ -114,7 +114,7 @@ impl Part {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
             Place::Domain(name) => Ground::in_domain(name)?,
-            Place::Emulated(_) | Place::SshPair { .. } => {
+            Place::Emulated(_) | Place::SshPair { .. } | Place::Manager { .. } => {
                 bail!("--machines takes existing machines: this, ssh:HOST, domain:NAME")
             }
         };

@@ -5,6 +5,7 @@ use super::super::options::{
 };
 use super::block::{AIO, CACHE, DISCARD};
 use super::devices::{self, Attach, DeviceModelSpec, QueueDepth};
+use super::managed::{self, IMAGE, POLL, TEMPLATE, TYPE};
 use super::run_by::{self, BY, RunBy};
 use super::{CacheMode, HostBlockOptions, HostedDisk, XenGuest};
 use crate::memory::LEAST_BESIDE_GUEST;
@@ -54,6 +55,10 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     READAHEAD,
     MERGES,
     BY,
+    IMAGE,
+    TYPE,
+    TEMPLATE,
+    POLL,
 ];
 
 /// A disk on a controller that QEMU emulates.
@@ -219,6 +224,7 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
         check_disk(&disk, below)?;
         run_by::check(layer, &disk, below)?;
     }
+    managed::check(layer)?;
     check_memory(&options)
 }
 

@@ -1,14 +1,19 @@
 //! Who runs the virtual machine of a layer: Nestor itself, or another program that runs machines for it.
 
-use crate::{Conflict, HypervisorKind, LabPack, Layer, OptionKind, OptionSpec};
+use crate::{Conflict, HypervisorKind, LabPack, Layer, ManagerKind, OptionKind, OptionSpec};
 
 use super::QemuDisk;
 
 /// Who runs the virtual machine.
 pub(super) const BY: OptionSpec = OptionSpec {
     name: "by",
-    summary: "who defines and runs the virtual machine: Nestor, or a libvirt that is there",
-    kind: OptionKind::Choice(&[RunBy::Nestor.name(), RunBy::Libvirt.name()]),
+    summary: "who defines and runs the virtual machine: Nestor, a libvirt that is there, or a manager of a cloud (with --on)",
+    kind: OptionKind::Choice(&[
+        RunBy::Nestor.name(),
+        RunBy::Libvirt.name(),
+        ManagerKind::Ec2.name(),
+        ManagerKind::OpenNebula.name(),
+    ]),
     default: Some(RunBy::Nestor.name()),
 };
 
@@ -19,17 +24,25 @@ pub enum RunBy {
     Nestor,
     /// libvirt, which starts the same program, or asks Xen for the same domain.
     Libvirt,
+    /// A manager of a cloud, which starts an instance on whichever of its nodes it likes.
+    Manager(ManagerKind),
 }
 
 impl RunBy {
     /// All of them, the default first.
-    pub const ALL: [Self; 2] = [Self::Nestor, Self::Libvirt];
+    pub const ALL: [Self; 4] = [
+        Self::Nestor,
+        Self::Libvirt,
+        Self::Manager(ManagerKind::Ec2),
+        Self::Manager(ManagerKind::OpenNebula),
+    ];
 
     /// Its name in the option `by`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nestor => "nestor",
             Self::Libvirt => "libvirt",
+            Self::Manager(kind) => kind.name(),
         }
     }
 
@@ -39,10 +52,10 @@ impl RunBy {
         Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
-    /// What runs a machine of which Nestor itself would run `own`.
+    /// What runs a machine of which Nestor itself would run `own`. One of a manager's is what the user says it is.
     pub(super) const fn kind(self, own: HypervisorKind) -> HypervisorKind {
         match (self, own) {
-            (Self::Nestor, own) => own,
+            (Self::Nestor | Self::Manager(_), own) => own,
             (Self::Libvirt, HypervisorKind::Xen) => HypervisorKind::XenByLibvirt,
             (Self::Libvirt, _) => HypervisorKind::Libvirt,
         }
@@ -51,7 +64,7 @@ impl RunBy {
     /// What the machine around needs for it besides what every lab image has. The pack of Xen has what it needs there.
     pub const fn lab_pack(self) -> Option<LabPack> {
         match self {
-            Self::Nestor => None,
+            Self::Nestor | Self::Manager(_) => None,
             Self::Libvirt => Some(LabPack::Libvirt),
         }
     }
@@ -59,7 +72,7 @@ impl RunBy {
     /// Debian packages of the machine around that it needs besides those of the layer.
     pub const fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Nestor => &[],
+            Self::Nestor | Self::Manager(_) => &[],
             Self::Libvirt => &["libvirt-clients", "libvirt-daemon"],
         }
     }
@@ -150,7 +163,7 @@ mod tests {
             ("ext4/kvm:by=libvirt/vhdx/xfs/hdd", "libvirt does not open images of the format vhdx"),
             ("nfs/kvm:by=libvirt/link/xfs/hdd", "joined to a network"),
             ("ext4/xen:by=libvirt/qcow2/xfs/hdd", "Xen's block back end reads raw images only"),
-            ("ext4/xen:by=vmware/raw/xfs/hdd", "nestor or libvirt"),
+            ("ext4/xen:by=vmware/raw/xfs/hdd", "nestor, libvirt, ec2 or opennebula"),
             ("ext4/vbox:by=libvirt/raw/xfs/hdd", "vbox has no option `by`"),
         ];
         for (stack, said) in cases {

@@ -1,6 +1,7 @@
 //! `xen`: a domain of the Xen under which the machine around it runs.
 
 use super::super::options::{AVAILABLE, CPUS, MEMORY, MERGES, READAHEAD, SCHED};
+use super::managed::{self, IMAGE, POLL, TEMPLATE, TYPE};
 use super::options::{HOST_MEMORY, check_memory};
 use super::run_by::BY;
 use crate::{
@@ -59,6 +60,10 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         READAHEAD,
         MERGES,
         BY,
+        IMAGE,
+        TYPE,
+        TEMPLATE,
+        POLL,
     ],
     definition: LayerDefinition::Hypervisor(HypervisorSpec {
         kind: HypervisorKind::Xen,
@@ -84,5 +89,6 @@ fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
             help: "use raw, or a block device".to_owned(),
         });
     }
+    managed::check(layer)?;
     check_memory(&options)
 }

@@ -1,0 +1,180 @@
+//! Managers of a cloud as a user meets them: a small server that speaks EC2, and moto.
+
+mod support;
+
+#[allow(dead_code, reason = "a part of it is for the tests of the crate that it is from")]
+#[path = "../../manager/tests/support/server.rs"]
+mod server;
+
+#[path = "../../manager/tests/support/moto.rs"]
+mod moto;
+
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+
+use moto::Moto;
+use rustix::process::Signal;
+use serde_json::Value;
+use server::{Server, Way};
+use support::{Sandbox, json, refused, signal};
+
+const STACK: &str =
+    "ext4/kvm:by=ec2:image=ami-12c6146b:type=t2.micro:poll=100ms/copy/ext4/hdd//link/raw/ext4/hdd";
+
+/// The login of every run here.
+const LOGIN: [(&str, &str); 3] =
+    [("AWS_ACCESS_KEY_ID", "KEY"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
+
+fn is_missing(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let missing = found.is_err();
+    if missing {
+        eprintln!("NOT RUN: {program} is not installed");
+    }
+    missing
+}
+
+fn described(code: u32, name: &str) -> Way {
+    Way::Answer(
+        200,
+        format!(
+            "<a><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><code>{code}</code>\
+             <name>{name}</name></instanceState></item></instancesSet></item></reservationSet></a>"
+        ),
+    )
+}
+
+fn started() -> Way {
+    Way::Answer(
+        200,
+        "<a><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet></a>".to_owned(),
+    )
+}
+
+fn run<'a>(on: &'a str, store: &'a str) -> [&'a str; 10] {
+    ["run", STACK, "life:cycle", "-n", "1", "--json", "--on", on, "--store", store]
+}
+
+fn state<'a>(run: &'a Value, name: &str) -> &'a Value {
+    let states = run["lives"][0]["states"].as_array().expect("states");
+    states.iter().find(|state| state["state"] == name).unwrap_or_else(|| panic!("no {name}: {run}"))
+}
+
+#[test]
+fn a_life_that_a_manager_tells_is_stored_and_reported_as_declared() {
+    if is_missing("curl") {
+        return;
+    }
+    let server = Server::with(|number, request| match number {
+        0 => started(),
+        1 => described(0, "pending"),
+        2 => described(16, "running"),
+        3 => {
+            assert!(
+                request.contains("Action=TerminateInstances") && request.contains("InstanceId.1=i-1"),
+                "{request}"
+            );
+            Way::Answer(200, "<a/>".to_owned())
+        }
+        4 => described(32, "shutting-down"),
+        _ => described(48, "terminated"),
+    });
+    let sandbox = Sandbox::new();
+    let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", server.url()));
+    let output = sandbox.nestor(run(&on, &store)).envs(LOGIN).assert().success().get_output().stdout.clone();
+    let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
+    let names: Vec<&str> =
+        view["lives"][0]["states"].as_array().unwrap().iter().filter_map(|s| s["state"].as_str()).collect();
+    assert_eq!(names, ["pending", "running", "shutdown"], "{view}");
+    assert_eq!(view["lives"][0]["manager"]["product"], "EC2");
+    assert_eq!(
+        view["lives"][0]["manager"]["not_told_apart"],
+        serde_json::json!(["transfer", "boot", "cleanup"])
+    );
+    assert!(state(&view, "pending")["managed"]["uncertain_s"].as_f64().unwrap() >= 0.1);
+    assert!(state(&view, "pending")["pace"].is_null(), "nothing is counted at a manager");
+    assert!(view.to_string().contains("declared"), "{view}");
+    let text = support::said(&sandbox, &["report", "1", "--store", &store]);
+    assert!(text.contains("EC2 does not tell transfer and boot and cleanup from the state before"), "{text}");
+    assert!(text.contains("shutting-down"), "{text}");
+}
+
+#[test]
+fn an_interrupt_ends_the_instance_at_the_manager() {
+    if is_missing("curl") {
+        return;
+    }
+    let (seen, asked) = channel();
+    let mut is_ended = false;
+    let server = Server::with(move |number, request| {
+        let is_end = request.contains("Action=TerminateInstances");
+        let _ = seen.send(is_end);
+        is_ended |= is_end;
+        match number {
+            0 => started(),
+            _ if is_end => Way::Answer(200, "<a/>".to_owned()),
+            _ if is_ended => described(48, "terminated"),
+            _ => described(0, "pending"),
+        }
+    });
+    let sandbox = Sandbox::new();
+    let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", server.url()));
+    let running = sandbox.start(&run(&on, &store), &LOGIN);
+    // It has asked for the instance, and has looked at it once.
+    assert!(!asked.recv().unwrap() && !asked.recv().unwrap());
+    signal(running.pid(), Signal::INT);
+    let ended = running.end();
+    assert!(ended.stderr.contains("interrupted; everything was taken down"), "{}", ended.stderr);
+    assert!(asked.try_iter().any(|is_end| is_end), "the instance was not ended");
+}
+
+#[test]
+fn what_a_manager_cannot_do_is_refused_before_it_is_asked() {
+    let sandbox = Sandbox::new();
+    let nobody = "ec2:http://127.0.0.1:1";
+    let refused_on =
+        |stack: &str, workload: &str, on: &str| refused(&sandbox, &["run", stack, workload, "--on", on]);
+    let said = refused_on(STACK, "life:cycle", "emulated");
+    assert!(said.contains("say where it answers: `--on ec2:http://127.0.0.1:5000`"), "{said}");
+    let said = refused_on(STACK, "fio:rand-read", nobody);
+    assert!(said.contains("use the workload life:cycle"), "{said}");
+    let said = refused_on(STACK, "life:cycle:run=fio:rand-read", nobody);
+    assert!(said.contains("omit run=: life:cycle"), "{said}");
+    let said = refused_on(STACK, "life:cycle:count=2", nobody);
+    assert!(said.contains("EC2 is asked for one instance at a time"), "{said}");
+    let said = refused_on("ext4/hdd", "fio:rand-read", nobody);
+    assert!(said.contains("write who runs the machine: kvm:by=ec2"), "{said}");
+    let said = refused_on(STACK, "life:cycle", "ec2:http://key:secret@127.0.0.1:1");
+    assert!(said.contains("would be stored with the results"), "{said}");
+}
+
+#[test]
+fn a_manager_that_is_not_there_fails_the_cell_in_the_state_pending() {
+    if is_missing("curl") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let run = run("ec2:http://127.0.0.1:1", &store);
+    let output = sandbox.nestor(run).envs(LOGIN).assert().failure().get_output().stdout.clone();
+    let said = String::from_utf8(output).expect("UTF-8");
+    assert!(
+        said.contains("in the state pending: the manager at http://127.0.0.1:1 cannot be reached"),
+        "{said}"
+    );
+}
+
+#[test]
+#[ignore = "needs moto_server (pip install 'moto[server,ec2]'), which takes seconds to start; part of `make test-long`"]
+fn moto_starts_and_ends_an_instance() {
+    if is_missing("curl") {
+        return;
+    }
+    let Some(moto) = Moto::start() else { return };
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let output = sandbox.nestor(run(&on, &store)).envs(LOGIN).assert().success().get_output().stdout.clone();
+    let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
+    assert_eq!(state(&view, "running")["managed"]["names"], serde_json::json!(["running"]), "{view}");
+    assert!(view.to_string().contains("t2.micro"), "{view}");
+}
