@@ -20,10 +20,11 @@ pub fn require_machine(stack: &Stack, place: &Place, available_bytes: u64) -> Re
         Place::Emulated(_) => memory::roots_need(stack),
         Place::This => {
             require_medium(stack)?;
-            let guests = stack.machines().inside(MachineIndex::OUTERMOST);
+            let machines = stack.machines();
+            let guests = machines.inside(MachineIndex::OUTERMOST);
             guests.map(|guest| (guest, memory::guest_needs(stack, guest))).collect()
         }
-        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } => return Ok(()),
+        Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => return Ok(()),
     };
     Ok(require_memory(stack, &machines, available_bytes)?)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::network::NetworkDiskOptions;
-use nestor_stack::{LayerIndex, MachineIndex, Stack};
+use nestor_stack::{LayerIndex, MachineIndex};
 
 use crate::built::{BuiltStack, NetworkDisk, ServingProgram, UndoStep};
 use crate::lab_problem::LabProblem;
@@ -198,6 +198,8 @@ fn ended(layer: &str, program: &ServingProgram, server: &Machine) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use nestor_stack::Stack;
+
     use super::*;
 
     #[test]

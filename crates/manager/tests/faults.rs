@@ -1,5 +1,7 @@
 //! Managers that are not there, die, forget, or answer anything, over real connections with the real curl.
 
+#![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::cell::Cell;

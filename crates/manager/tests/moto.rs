@@ -1,5 +1,7 @@
 //! The contract of EC2, against moto: a server with EC2's interface that starts nothing.
 
+#![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::thread;

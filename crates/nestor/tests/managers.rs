@@ -1,5 +1,7 @@
 //! Managers of a cloud as a user meets them: a small server that speaks EC2, and moto.
 
+#![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 #[allow(dead_code, reason = "a part of it is for the tests of the crate that it is from")]
@@ -172,7 +174,7 @@ fn moto_starts_and_ends_an_instance() {
     }
     let Some(moto) = Moto::start() else { return };
     let sandbox = Sandbox::new();
-    let store = sandbox.text("results.sqlite");
+    let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", moto.url()));
     let output = sandbox.nestor(run(&on, &store)).envs(LOGIN).assert().success().get_output().stdout.clone();
     let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
     assert_eq!(state(&view, "running")["managed"]["names"], serde_json::json!(["running"]), "{view}");
