@@ -4,6 +4,7 @@ mod advise_store;
 mod support;
 
 use advise_store::{MadeUp, REPOSITORY_DISK_SHARE};
+use nestor_results::Store;
 use serde_json::Value;
 use support::{Sandbox, json, refused, said};
 
@@ -120,7 +121,14 @@ fn nothing_follows_from_one_rate_to_another() {
 #[test]
 fn what_is_wrong_is_said_where_it_is() {
     let sandbox = Sandbox::new();
+    let missing = sandbox.text("missing.sqlite");
+    let said = refused(&sandbox, &asked(&missing, &["8G"]));
+    assert!(
+        said.contains("missing.sqlite does not exist") && !sandbox.path("missing.sqlite").exists(),
+        "{said}"
+    );
     let empty = sandbox.text("empty.sqlite");
+    drop(Store::open(&sandbox.path("empty.sqlite")).expect("a store can be made"));
     let said = refused(&sandbox, &asked(&empty, &["8G"]));
     assert!(
         said.contains("no life of an instance was measured on")

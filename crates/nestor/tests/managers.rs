@@ -13,6 +13,7 @@ mod moto;
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use moto::Moto;
 use rustix::process::Signal;
@@ -21,7 +22,7 @@ use server::{Server, Way};
 use support::{Sandbox, json, refused, signal};
 
 const STACK: &str =
-    "ext4/kvm:by=ec2:image=ami-12c6146b:type=t2.micro:poll=100ms/copy/ext4/hdd//link/raw/ext4/hdd";
+    "ext4/kvm:by=ec2:image=ami-12c6146b:type=t2.micro:poll=100ms/copy:scp/ext4/hdd//link/raw/ext4/hdd";
 
 /// The login of every run here.
 const LOGIN: [(&str, &str); 3] =
@@ -121,9 +122,15 @@ fn an_interrupt_ends_the_instance_at_the_manager() {
     });
     let sandbox = Sandbox::new();
     let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", server.url()));
-    let running = sandbox.start(&run(&on, &store), &LOGIN);
+    let mut running = sandbox.start(&run(&on, &store), &LOGIN);
+    let mut next = || loop {
+        match asked.recv_timeout(Duration::from_millis(100)) {
+            Ok(is_end) => return is_end,
+            Err(_) => assert!(running.is_running(), "it ended before it asked"),
+        }
+    };
     // It has asked for the instance, and has looked at it once.
-    assert!(!asked.recv().unwrap() && !asked.recv().unwrap());
+    assert!(!next() && !next());
     signal(running.pid(), Signal::INT);
     let ended = running.end();
     assert!(ended.stderr.contains("interrupted; everything was taken down"), "{}", ended.stderr);
