@@ -13,6 +13,8 @@ use crate::paths;
 pub enum Access {
     /// It only reads them: nothing is created or changed, and a file that may not be written to will do.
     Reads,
+    /// It says what it would add: as [`Self::Reads`], but the file may not be there yet.
+    Plans,
     /// It adds some.
     Adds,
 }
@@ -27,7 +29,8 @@ pub fn open(named: Option<&PathBuf>, access: Access) -> Result<Store> {
     Ok(match access {
         Access::Adds => Store::open(path)?,
         Access::Reads if named.is_none() && !path.exists() => Store::not_begun(path)?,
-        Access::Reads => Store::open_read_only(path)?,
+        Access::Plans if !path.exists() => Store::not_begun(path)?,
+        Access::Reads | Access::Plans => Store::open_read_only(path)?,
     })
 }
 

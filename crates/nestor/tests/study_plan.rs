@@ -356,7 +356,10 @@ fn runs_of_different_workloads_are_explained_against_each_other_only_when_forced
 #[test]
 fn claims_are_judged_by_what_was_measured_before() {
     let nothing = Sandbox::new();
-    let said_of_nothing = refused(&nothing, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
+    let claims_of_nothing = ["replicate", "nested-fs", "--claims", "--store", "r.sqlite"];
+    assert!(refused(&nothing, &claims_of_nothing).contains("the results file r.sqlite does not exist"));
+    drop(Store::open(&nothing.path("r.sqlite")).expect("a store can be made"));
+    let said_of_nothing = refused(&nothing, &claims_of_nothing);
     assert!(
         said_of_nothing.contains("no results of `nested-fs` yet")
             && said_of_nothing.contains("measure it: nestor replicate nested-fs"),

@@ -75,8 +75,11 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         let names: Vec<&str> = PUBLISHED.iter().map(|p| p.name).collect();
         bail!("there is no published study `{name}`\n  the published studies are: {}", names.join(", "));
     };
-    let only_reads = arguments.claims || arguments.how.plan;
-    let access = if only_reads { Access::Reads } else { Access::Adds };
+    let access = match (arguments.claims, arguments.how.plan) {
+        (true, _) => Access::Reads,
+        (false, true) => Access::Plans,
+        (false, false) => Access::Adds,
+    };
     let mut store = open_for(&arguments.lab, access)?;
     let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale);
     if arguments.claims {

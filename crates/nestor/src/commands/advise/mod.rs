@@ -203,7 +203,11 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
 
 /// Before anything is read: what is measured and what is compared with it are of one place.
 fn access(arguments: &AdviseArguments) -> Access {
-    if arguments.plan || arguments.from == From::Store { Access::Reads } else { Access::Adds }
+    match (arguments.from == From::Store, arguments.plan) {
+        (true, _) => Access::Reads,
+        (false, true) => Access::Plans,
+        (false, false) => Access::Adds,
+    }
 }
 
 fn settle_place(arguments: &AdviseArguments, store: &Store) -> Result<()> {

@@ -22,7 +22,7 @@ pub use user_media::{plan_lines, written_paths};
 /// # Errors
 /// What is wrong with the file, or why nothing could be measured.
 pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
-    let access = if arguments.how.plan { Access::Reads } else { Access::Adds };
+    let access = if arguments.how.plan { Access::Plans } else { Access::Adds };
     let mut store = open_for(&arguments.lab, access)?;
     let read = |path| Study::read(path, arguments.how.scale.as_deref());
     let study = match &arguments.file {
