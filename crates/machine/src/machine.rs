@@ -164,13 +164,19 @@ impl Machine {
 
     /// Runs a program that has to succeed; its standard output as text.
     pub fn run_ok(&self, command: Command) -> Result<String, MachineError> {
-        let argv = command.argv.clone();
-        let timeout_s = command.timeout_ms / 1000;
-        let finished = self.run(command)?;
+        let finished = self.run(command.clone())?;
+        self.succeeded(&command, finished).map(|finished| finished.stdout_text())
+    }
+
+    /// What a program left that had to succeed.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn succeeded(&self, command: &Command, finished: Finished) -> Result<Finished, MachineError> {
         if finished.succeeded() {
-            return Ok(finished.stdout_text());
+            return Ok(finished);
         }
-        Err(self.program_error(&argv, &finished, timeout_s))
+        Err(self.program_error(&command.argv, &finished, command.timeout_ms / 1000))
     }
 
     /// The error for a program that did not succeed.
@@ -414,15 +420,6 @@ impl Machine {
     /// By what the machine that booted it knows it; `None` for the ground.
     pub fn place(&self) -> Option<MachinePlace> {
         self.route.last().copied()
-    }
-
-    /// Has a machine that this one booted power itself off, and waits for its end.
-    ///
-    /// # Errors
-    /// It does not within `limit`; it is ended nevertheless.
-    pub fn shut_down_machine(&self, machine: MachinePlace, limit: Duration) -> Result<(), MachineError> {
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        self.done(Request::ShutDownMachine { machine, limit_ms })
     }
 
     /// Ends a machine that this one booted, at once.

@@ -76,10 +76,17 @@ pub(crate) fn text<'a>(of: Node<'a, 'a>, path: &[&'a str]) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// An answer with another byte at a place, and what is before another place of that.
+    pub(crate) fn mangled(answer: &str, at: usize, byte: u8, cut: usize) -> [String; 2] {
+        let mut bytes = answer.as_bytes().to_vec();
+        bytes[at] = byte;
+        [&bytes[..], &bytes[..cut]].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
 
     #[test]
     fn elements_far_within_elements_are_refused_before_they_are_followed() {

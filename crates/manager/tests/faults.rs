@@ -58,16 +58,6 @@ const ENDING: &str = "<TerminateInstancesResponse><instancesSet/></TerminateInst
 
 const FORGOTTEN: &str = "<Response><Errors><Error><Code>InvalidInstanceID.NotFound</Code><Message>no i-1</Message></Error></Errors></Response>";
 
-fn described(code: u32, name: &str) -> Way {
-    Way::Answer(
-        200,
-        format!(
-            "<a><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><code>{code}</code>\
-             <name>{name}</name></instanceState></item></instancesSet></item></reservationSet></a>"
-        ),
-    )
-}
-
 fn answer(body: &str) -> Way {
     Way::Answer(200, body.to_owned())
 }
@@ -80,10 +70,10 @@ fn a_life_is_gone_through_and_ends() {
     let server = Server::with(|number, body| match (number, body) {
         (_, body) if body.contains("RunInstances") => answer(STARTED),
         (_, body) if body.contains("TerminateInstances") => answer(ENDING),
-        (..=2, _) => described(0, "pending"),
-        (3, _) => described(16, "running"),
-        (5, _) => described(32, "shutting-down"),
-        _ => described(48, "terminated"),
+        (..=2, _) => Way::described(0, "pending"),
+        (3, _) => Way::described(16, "running"),
+        (5, _) => Way::described(32, "shutting-down"),
+        _ => Way::described(48, "terminated"),
     });
     let followed = goes(server.url()).unwrap();
     let phases: Vec<Phase> = followed.begins.iter().map(|begin| begin.phase).collect();
@@ -108,7 +98,7 @@ fn one_that_dies_is_noticed_and_the_instance_named() {
     }
     let server = Server::with(|number, _| match number {
         0 => answer(STARTED),
-        1 => described(0, "pending"),
+        1 => Way::described(0, "pending"),
         _ => Way::Die,
     });
     let fault = goes(server.url()).unwrap_err();
@@ -125,8 +115,8 @@ fn one_that_forgets_an_instance_is_named_with_the_state() {
     }
     let server = Server::with(|number, body| match (number, body) {
         (0, _) => answer(STARTED),
-        (1, _) => described(0, "pending"),
-        (2, _) => described(16, "running"),
+        (1, _) => Way::described(0, "pending"),
+        (2, _) => Way::described(16, "running"),
         (3, body) if body.contains("TerminateInstances") => answer(ENDING),
         _ => Way::Answer(400, FORGOTTEN.to_owned()),
     });

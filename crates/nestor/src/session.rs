@@ -1,5 +1,6 @@
 //! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
@@ -147,24 +148,22 @@ pub fn remove_leftovers() -> Result<()> {
 /// # Errors
 /// The layer that cannot be built there.
 pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
-    // It has the same layers in either time, and in real time all options.
-    let emulated = Place::Emulated(HostTime::Real);
-    let place = match wish {
-        PlaceWish::EmulatedInRightTime => &emulated,
-        PlaceWish::Exactly(place) => place,
-    };
-    stacks.iter().try_for_each(|stack| check_place(stack, place))
+    let place = place_to_check(wish);
+    stacks.iter().try_for_each(|stack| check_place(stack, &place))
+}
+
+/// Where what was wished for is checked. An emulated host has the same layers in either time, and in real time all options.
+fn place_to_check(wish: &PlaceWish) -> Cow<'_, Place> {
+    match wish {
+        PlaceWish::EmulatedInRightTime => Cow::Owned(Place::Emulated(HostTime::Real)),
+        PlaceWish::Exactly(place) => Cow::Borrowed(place),
+    }
 }
 
 /// Refuses what this machine has no memory or no medium for: one mistyped word makes no results.
 fn check_machine(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
-    let emulated = Place::Emulated(HostTime::Real);
-    let place = match wish {
-        PlaceWish::EmulatedInRightTime => &emulated,
-        PlaceWish::Exactly(place) => place,
-    };
-    let available_bytes = nestor_kernel::memory::total_bytes()?;
-    Ok(stacks.iter().try_for_each(|stack| require_machine(stack, place, available_bytes))?)
+    let (place, available_bytes) = (place_to_check(wish), nestor_kernel::memory::total_bytes()?);
+    Ok(stacks.iter().try_for_each(|stack| require_machine(stack, &place, available_bytes))?)
 }
 
 /// The same of a place whose time is settled, too.

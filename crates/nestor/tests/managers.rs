@@ -11,7 +11,6 @@ mod server;
 #[path = "../../manager/tests/support/moto.rs"]
 mod moto;
 
-use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use moto::Moto;
 use rustix::process::Signal;
 use serde_json::Value;
 use server::{Server, Way};
-use support::{Sandbox, json, refused, signal};
+use support::{Sandbox, has_program, json, refused, signal};
 
 const STACK: &str =
     "ext4/kvm:by=ec2:image=ami-12c6146b:type=t2.micro:poll=100ms/copy:scp/ext4/hdd//link/raw/ext4/hdd";
@@ -29,22 +28,11 @@ const LOGIN: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "KEY"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
 
 fn is_missing(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let missing = found.is_err();
+    let missing = !has_program(program);
     if missing {
         eprintln!("NOT RUN: {program} is not installed");
     }
     missing
-}
-
-fn described(code: u32, name: &str) -> Way {
-    Way::Answer(
-        200,
-        format!(
-            "<a><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><code>{code}</code>\
-             <name>{name}</name></instanceState></item></instancesSet></item></reservationSet></a>"
-        ),
-    )
 }
 
 fn started() -> Way {
@@ -70,8 +58,8 @@ fn a_life_that_a_manager_tells_is_stored_and_reported_as_declared() {
     }
     let server = Server::with(|number, request| match number {
         0 => started(),
-        1 => described(0, "pending"),
-        2 => described(16, "running"),
+        1 => Way::described(0, "pending"),
+        2 => Way::described(16, "running"),
         3 => {
             assert!(
                 request.contains("Action=TerminateInstances") && request.contains("InstanceId.1=i-1"),
@@ -79,8 +67,8 @@ fn a_life_that_a_manager_tells_is_stored_and_reported_as_declared() {
             );
             Way::Answer(200, "<a/>".to_owned())
         }
-        4 => described(32, "shutting-down"),
-        _ => described(48, "terminated"),
+        4 => Way::described(32, "shutting-down"),
+        _ => Way::described(48, "terminated"),
     });
     let sandbox = Sandbox::new();
     let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", server.url()));
@@ -116,8 +104,8 @@ fn an_interrupt_ends_the_instance_at_the_manager() {
         match number {
             0 => started(),
             _ if is_end => Way::Answer(200, "<a/>".to_owned()),
-            _ if is_ended => described(48, "terminated"),
-            _ => described(0, "pending"),
+            _ if is_ended => Way::described(48, "terminated"),
+            _ => Way::described(0, "pending"),
         }
     });
     let sandbox = Sandbox::new();

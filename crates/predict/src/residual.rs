@@ -182,18 +182,7 @@ mod tests {
             LayerRecord::new(format!("the {role}"), *role, MachineName::HOST, metrics)
         };
         let load = LoadResult { elapsed_ns: 1, scale_factor: 1.0, ..LoadResult::default() };
-        let measured = Measured {
-            load,
-            layers: layers.iter().map(layer).collect(),
-            host_cpu_busy: 0.0,
-            cpu_busy: Vec::new(),
-            images: Vec::new(),
-            correlation: None,
-            trace_remarks: Vec::new(),
-            path_length: None,
-            networks: Vec::new(),
-            lives: Vec::new(),
-        };
+        let measured = Measured { load, layers: layers.iter().map(layer).collect(), ..Measured::default() };
         let record = CellRecord {
             stack: "ext4/hdd".into(),
             workload: String::new().into(),

@@ -121,6 +121,23 @@ pub struct DiskUse {
 }
 
 impl StateRecord {
+    /// One of which nothing but its time is known.
+    pub const fn uncounted(state: LifeState, begin_ns: u64, end_ns: u64) -> Self {
+        Self {
+            state,
+            begin_ns,
+            end_ns,
+            own_ns: 0,
+            waited_ns: 0,
+            from_repository_bytes: 0,
+            to_repository_bytes: 0,
+            link_busy: 0.0,
+            disks: Vec::new(),
+            processors: Vec::new(),
+            instructions: None,
+        }
+    }
+
     /// What it took the instance, without what the laboratory needed for itself and without waiting for other instances.
     pub fn duration_ns(&self) -> u64 {
         self.group_ns().saturating_sub(self.waited_ns)
@@ -282,21 +299,7 @@ mod tests {
     use super::*;
 
     fn state(state: LifeState, begin_ns: u64, end_ns: u64, own_ns: u64) -> StateRecord {
-        let (from_repository_bytes, to_repository_bytes) = (0, 0);
-        let (disks, instructions) = (Vec::new(), None);
-        StateRecord {
-            state,
-            begin_ns,
-            end_ns,
-            own_ns,
-            waited_ns: 0,
-            from_repository_bytes,
-            to_repository_bytes,
-            link_busy: 0.0,
-            disks,
-            processors: Vec::new(),
-            instructions,
-        }
+        StateRecord { own_ns, ..StateRecord::uncounted(state, begin_ns, end_ns) }
     }
 
     #[test]

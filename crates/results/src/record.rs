@@ -123,8 +123,8 @@ pub enum Outcome {
     Failed(CellFailure),
 }
 
-/// The numbers of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The numbers of a cell; by default none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// What the workload engine reported.
     pub load: LoadResult,

@@ -32,18 +32,7 @@ fn record(job: &ArrayJob, cell: &TaskCell, bytes: u64) -> CellRecord {
         operations: BTreeMap::from([(OperationClass("write".to_owned()), write)]),
         ..LoadResult::default()
     };
-    let measured = Measured {
-        load,
-        layers: Vec::new(),
-        host_cpu_busy: 0.3,
-        cpu_busy: Vec::new(),
-        images: Vec::new(),
-        correlation: None,
-        trace_remarks: Vec::new(),
-        path_length: None,
-        networks: Vec::new(),
-        lives: Vec::new(),
-    };
+    let measured = Measured { load, host_cpu_busy: 0.3, ..Measured::default() };
     CellRecord {
         stack: key.stack.clone(),
         workload: key.workload.clone(),

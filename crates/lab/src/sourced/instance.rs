@@ -158,18 +158,13 @@ impl Lab {
     /// One cannot be removed.
     pub fn remove_instances(&self, booted: &[BootedInstance]) -> Result<Vec<Span>, BuildError> {
         let node = self.node_of(booted)?;
-        let lines: Vec<Vec<Command>> =
-            booted.iter().map(|instance| vec![Command::new(["rm", "--", &instance.image])]).collect();
-        let ran = node.run_together(lines.clone())?;
+        let remove = |instance: &BootedInstance| Command::new(["rm", "--", &instance.image]);
+        let commands: Vec<Command> = booted.iter().map(remove).collect();
+        let ran = node.run_together(commands.iter().map(|command| vec![command.clone()]).collect())?;
         let removed = spans(ran.into_iter().flatten().collect())?;
-        removed
-            .into_iter()
-            .zip(lines.iter().flatten())
-            .map(|((span, finished), command)| match finished.succeeded() {
-                true => Ok(span),
-                false => Err(node.program_error(&command.argv, &finished, command.timeout_ms / 1000).into()),
-            })
-            .collect()
+        let each = removed.into_iter().zip(&commands);
+        let checked = each.map(|((span, finished), command)| node.succeeded(command, finished).map(|_| span));
+        Ok(checked.collect::<Result<_, MachineError>>()?)
     }
 
     /// The machine that instances run on.

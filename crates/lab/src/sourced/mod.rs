@@ -214,21 +214,17 @@ impl Lab {
     ) -> Result<Transferred, BuildError> {
         let layer = stack.layer(image.index);
         (self.progress)(&format!("{}: fetching the image", layer.label()));
-        let limit_s = match serving {
-            Serving::Copy(_) => copy::limit_s(image),
-            Serving::Overlay(_) => overlay::OPEN_LIMIT_S,
-        };
-        let commands: Vec<Vec<String>> = match serving {
-            Serving::Copy(server) => copy::commands(image, layer, server),
-            Serving::Overlay(server) => overlay::commands(image, server),
+        let (propagation, commands, limit_s) = match serving {
+            Serving::Copy(server) => {
+                (Propagation::Copy, copy::commands(image, layer, server), copy::limit_s(image))
+            }
+            Serving::Overlay(server) => {
+                (Propagation::Overlay, overlay::commands(image, server), overlay::OPEN_LIMIT_S)
+            }
         };
         let fetched = image.fetch_with(commands, limit_s.saturating_mul(image.instances().into()));
         let came = fetched.map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
         let (took, spans) = came.into_iter().unzip();
-        let propagation = match serving {
-            Serving::Copy(_) => Propagation::Copy,
-            Serving::Overlay(_) => Propagation::Overlay,
-        };
         Ok(Transferred { propagation, bytes: image.bytes, took, spans })
     }
 
@@ -330,11 +326,9 @@ impl SourcedImage {
         let [repository, node] = &self.machines;
         let (mut took, mut span) = (None, None);
         for (command, Timed { begin_ns, end_ns, result }) in line.iter().zip(ran) {
-            let finished = result?;
-            if !finished.succeeded() {
-                let failed = node.program_error(&command.argv, &finished, command.timeout_ms / 1000);
-                return Err(failed.saying(&said(repository, &self.server_log())));
-            }
+            let finished = node
+                .succeeded(command, result?)
+                .map_err(|failed| failed.saying(&said(repository, &self.server_log())))?;
             let begin_ns = span.map_or(begin_ns, |span: Span| span.begin_ns);
             span = Some(Span { begin_ns, end_ns });
             took.get_or_insert(Duration::from_nanos(finished.elapsed_ns));

@@ -73,27 +73,13 @@ impl Lab {
         &mut self,
         mut instance: Instance<'a>,
     ) -> Result<Vec<BootedInstance>, Box<(BuildError, Instance<'a>)>> {
-        let booted = match instance.image.instances() {
-            1 => self.boot_one(&mut instance).map(|first| (first, Vec::new())),
-            _ => self.boot_several(&mut instance),
-        };
-        match booted {
+        match self.boot_all(&mut instance) {
             Ok((first, others)) => {
                 let first = self.booted(instance.progressing, &instance.image, 0, first);
                 Ok([first].into_iter().chain(others).collect())
             }
             Err(e) => Err(Box::new((e, instance))),
         }
-    }
-
-    /// The virtual machine of the stack's only instance, as that of any stack, but fresh.
-    fn boot_one(&mut self, instance: &mut Instance<'_>) -> Result<Up, BuildError> {
-        let Instance { progressing, image, offered, .. } = instance;
-        let refused = |why: &str| BuildError::refused(progressing.stack.layer(image.index), why);
-        let guest = hypervisor_layer(progressing.stack).and_then(|at| progressing.stack.machine_across(at));
-        let guest = guest.ok_or_else(|| refused("no virtual machine has it"))?;
-        let offered = offered.take().ok_or_else(|| refused("it has not come yet"))?;
-        self.build_instance(progressing, image, guest, offered)
     }
 
     /// The layers of one instance above its image.
@@ -109,11 +95,15 @@ impl Lab {
         Ok(Up { guest, top, booted_ns: node.read_clock(false)? })
     }
 
-    fn boot_several(&mut self, instance: &mut Instance<'_>) -> Result<(Up, Vec<BootedInstance>), BuildError> {
+    fn boot_all(&mut self, instance: &mut Instance<'_>) -> Result<(Up, Vec<BootedInstance>), BuildError> {
         let Instance { progressing, image, offered, .. } = instance;
         let refused = |why: &str| BuildError::refused(progressing.stack.layer(image.index), why);
         let guest = Guest::of(progressing, image.node).ok_or_else(|| refused("no virtual machine has it"))?;
         let offered = offered.take().ok_or_else(|| refused("it has not come yet"))?;
+        if image.instances() == 1 {
+            // Its virtual machine is that of any stack, but fresh.
+            return Ok((self.build_instance(progressing, image, guest.index, offered)?, Vec::new()));
+        }
         let started = self.start_together(progressing, image, &guest)?;
         let built = self.build_each(progressing, image, &started, offered);
         if built.is_err() {

@@ -65,8 +65,8 @@ impl Machine {
         })
     }
 
-    /// Has several machines that this one has booted power themselves off at the same time, and waits for the end of each
-    /// ([`Self::shut_down_machine`]).
+    /// Has several machines that this one has booted power themselves off at the same time, and waits for the end of each. One that does not
+    /// within `limit` is ended nevertheless, and its result says so.
     ///
     /// # Errors
     /// This machine does not answer.

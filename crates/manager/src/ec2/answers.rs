@@ -164,6 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::xml::tests::mangled;
 
     /// What moto 5 answered, without networks and disks.
     const RUNNING: &str = include_str!("../../tests/data/ec2-running.xml");
@@ -240,10 +241,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(at in 0..RUNNING.len(), byte in any::<u8>(), cut in 0..RUNNING.len()) {
-            let mut bytes = RUNNING.as_bytes().to_vec();
-            bytes[at] = byte;
-            for bytes in [&bytes[..], &bytes[..cut]] {
-                let text = String::from_utf8_lossy(bytes);
+            for text in mangled(RUNNING, at, byte, cut) {
                 let _ = started_of(&text);
                 let _ = instances_of(&text).map(|seen| seen.into_iter().map(InstanceSeen::sight).collect::<Vec<_>>());
                 let _ = refusal("x", 400, &text).to_string();

@@ -166,6 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::xml::tests::mangled;
 
     const DONE: &str = "<methodResponse><params><param><value><array><data><value><boolean>1</boolean></value>\
                         <value><i4>7</i4></value><value><i4>0</i4></value></data></array></value></param></params></methodResponse>";
@@ -194,10 +195,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(at in 0..DONE.len(), byte in any::<u8>(), cut in 0..DONE.len()) {
-            let mut bytes = DONE.as_bytes().to_vec();
-            bytes[at] = byte;
-            for bytes in [&bytes[..], &bytes[..cut]] {
-                let _ = reply_of("m", &String::from_utf8_lossy(bytes));
+            for text in mangled(DONE, at, byte, cut) {
+                let _ = reply_of("m", &text);
             }
         }
     }

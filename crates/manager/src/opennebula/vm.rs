@@ -98,6 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::xml::tests::mangled;
 
     /// In the form that `VirtualMachine::to_xml` and `History::to_xml` of OpenNebula 6.6 write.
     const RUNNING: &str = include_str!("../../tests/data/opennebula-running.xml");
@@ -148,10 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(at in 0..RUNNING.len(), byte in any::<u8>(), cut in 0..RUNNING.len()) {
-            let mut bytes = RUNNING.as_bytes().to_vec();
-            bytes[at] = byte;
-            for bytes in [&bytes[..], &bytes[..cut]] {
-                let text = String::from_utf8_lossy(bytes);
+            for text in mangled(RUNNING, at, byte, cut) {
                 let _ = vm_of(&text).and_then(VmSeen::sight);
                 let _ = super::super::template_named(&text, "x");
                 let _ = super::super::vms_named(&text, "x");

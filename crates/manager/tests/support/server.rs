@@ -23,6 +23,19 @@ pub enum Way {
     Die,
 }
 
+impl Way {
+    /// EC2's list with the one instance `i-1` in a state.
+    pub fn described(code: u32, name: &str) -> Self {
+        Self::Answer(
+            200,
+            format!(
+                "<a><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><code>{code}</code>\
+                 <name>{name}</name></instanceState></item></instancesSet></item></reservationSet></a>"
+            ),
+        )
+    }
+}
+
 /// Answers one request after the other.
 pub struct Server {
     url: String,

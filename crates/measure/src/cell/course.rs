@@ -263,19 +263,7 @@ mod tests {
     use super::*;
 
     fn state(state: LifeState, begin_ns: u64, end_ns: u64, own_ns: u64) -> StateRecord {
-        StateRecord {
-            state,
-            begin_ns,
-            end_ns,
-            own_ns,
-            waited_ns: 0,
-            from_repository_bytes: 7,
-            to_repository_bytes: 0,
-            link_busy: 0.5,
-            disks: Vec::new(),
-            processors: Vec::new(),
-            instructions: None,
-        }
+        StateRecord { own_ns, from_repository_bytes: 7, ..StateRecord::uncounted(state, begin_ns, end_ns) }
     }
 
     #[test]

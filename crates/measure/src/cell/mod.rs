@@ -17,6 +17,7 @@ mod network;
 mod observe;
 mod processors;
 mod recorder;
+mod request;
 mod request_files;
 mod sample_pace;
 mod scratch;
@@ -27,51 +28,22 @@ mod trace_problem;
 mod watched_run;
 
 use std::io;
-use std::path::Path;
-use std::time::Instant;
 
 use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, NetworkLoss, Seed, Top};
 use nestor_machine::{Cause, Command, Loss, Machine, MachineError, ProgramEnd};
-use nestor_stack::Stack;
-use nestor_workload::{LoadError, LoadResult, Place, Target, Workload};
+use nestor_workload::{LoadError, LoadResult, Place, Target};
 
-use nestor_results::TraceMode;
 use nestor_results::checks::{self, Expected};
 use nestor_results::record::{CellRecord, Mark, Measured, Outcome};
 use nestor_results::{CellFailure, FailureCause};
 use nestor_results::{Environment, LifeState};
 pub use processors::completed_requests;
+pub(crate) use request::CellBegin;
+pub use request::{CellEnd, CellRequest};
 pub use sample_pace::SamplePace;
 pub use step::run_step;
 use trace_problem::TraceProblem;
 use watched_run::WatchedRun;
-
-/// What to measure, and its place in a study.
-#[derive(Clone, Debug)]
-pub struct CellRequest<'a> {
-    /// The stack, built anew for this cell.
-    pub stack: &'a Stack,
-    /// The workload.
-    pub workload: &'a Workload,
-    /// Name of the study, if any.
-    pub study: Option<&'a str>,
-    /// Hash of the study, if any.
-    pub study_hash: Option<&'a str>,
-    /// Replication, from 0.
-    pub block: u32,
-    /// Which run of the same stack and workload in the block.
-    pub repeat: u32,
-    /// Position in the real order.
-    pub position: u32,
-    /// Decides everything that differs between repeats: the workload's random choices, and what [`nestor_lab::Seed`] draws.
-    pub seed: u64,
-    /// How much to record.
-    pub trace: TraceMode,
-    /// Whether it is the untraced repeat of a traced cell.
-    pub untraced_twin: bool,
-    /// A directory that is to keep what was recorded.
-    pub trace_to: Option<&'a Path>,
-}
 
 /// Why a cell has no numbers.
 #[derive(Debug, thiserror::Error)]
@@ -98,18 +70,9 @@ enum CellError {
     InLife { state: LifeState, source: Box<CellError> },
 }
 
-/// How a cell ended.
-pub struct CellEnd {
-    /// Its record; a failure is recorded too.
-    pub record: CellRecord,
-    /// Whether the stack cannot be built as written, so that another attempt would fail too.
-    pub refused: bool,
-}
-
 /// Runs one cell.
 pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
-    let started = Instant::now();
-    let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let began = CellBegin::now();
     let mut environment = environment::before_building(lab);
     let mut marks = Vec::new();
     let mut refused = false;
@@ -139,23 +102,7 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     {
         marks.insert(0, Mark::EmulatedCpu);
     }
-    let record = CellRecord {
-        stack: request.stack.clone().into(),
-        workload: request.workload.clone().into(),
-        study: request.study.map(str::to_owned),
-        study_hash: request.study_hash.map(str::to_owned),
-        block: request.block,
-        repeat: request.repeat,
-        position: request.position,
-        trace: request.trace,
-        untraced_twin: request.untraced_twin,
-        started_at,
-        cell_s: started.elapsed().as_secs_f64(),
-        load_s,
-        outcome,
-        marks,
-        environment,
-    };
+    let record = CellRecord { load_s, ..request.record(&began, outcome, marks, environment) };
     CellEnd { record, refused }
 }
 

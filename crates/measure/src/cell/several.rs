@@ -1,12 +1,9 @@
 //! A workload in several instances at the same time.
 
-use std::time::Instant;
-
 use nestor_lab::BootedInstance;
 use nestor_machine::{Command, Machine, MachineError, MachinePlace};
 use nestor_workload::{LoadResult, Step, StepOutput};
 
-use super::asleep::Clocks;
 use super::step::{fetch_files, put_files, what_ran};
 use super::watched_run::{Put, Ran, WatchedRun};
 use super::{CellError, CellRequest, Timed, place_in};
@@ -52,14 +49,13 @@ impl Beside {
         if self.others.is_empty() || !put.is_complete() {
             return RanInAll { first: watched.run(put), others: Left(Vec::new()), ends_ns: Vec::new() };
         }
-        let (clocks, began) = (Clocks::now(), Instant::now());
-        let ran = self.run_together(node, watched);
-        let (load_s, asleep_s) = (began.elapsed().as_secs_f64(), clocks.asleep_s_until(&Clocks::now()));
-        let (program, others, ends_ns) = match ran {
-            Ok((first, others, ends_ns)) => (Ok(first), others, ends_ns),
-            Err(e) => (Err(e), Left(Vec::new()), Vec::new()),
-        };
-        RanInAll { first: Ran { program, load_s, asleep_s }, others, ends_ns }
+        let (mut others, mut ends_ns) = (Left(Vec::new()), Vec::new());
+        let first = Ran::of(|| {
+            let ran = self.run_together(node, watched)?;
+            (others, ends_ns) = (ran.1, ran.2);
+            Ok(ran.0)
+        });
+        RanInAll { first, others, ends_ns }
     }
 
     /// What the first left, what the others left, and when each ended.

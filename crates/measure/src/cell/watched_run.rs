@@ -30,9 +30,19 @@ pub(super) struct Put(Result<Option<StepOutput>, MachineError>);
 /// A workload that has run.
 pub(super) struct Ran {
     /// What its program left, without its files.
-    pub(super) program: Result<StepOutput, MachineError>,
-    pub(super) load_s: f64,
-    pub(super) asleep_s: Option<f64>,
+    program: Result<StepOutput, MachineError>,
+    load_s: f64,
+    asleep_s: Option<f64>,
+}
+
+impl Ran {
+    /// Runs a program, with this machine's own time for it.
+    pub(super) fn of(program: impl FnOnce() -> Result<StepOutput, MachineError>) -> Self {
+        let (clocks, began) = (Clocks::now(), Instant::now());
+        let program = program();
+        let load_s = began.elapsed().as_secs_f64();
+        Self { program, load_s, asleep_s: clocks.asleep_s_until(&Clocks::now()) }
+    }
 }
 
 impl Put {
@@ -75,14 +85,11 @@ impl<'a> WatchedRun<'a> {
 
     /// Runs the program of the step.
     pub(super) fn run(&self, Put(put): Put) -> Ran {
-        let (clocks, began) = (Clocks::now(), Instant::now());
-        let program = match put {
+        Ran::of(|| match put {
             Ok(None) => run_program(&self.built.top_machine().machine, &self.step),
             Ok(Some(failed)) => Ok(failed),
             Err(e) => Err(e),
-        };
-        let load_s = began.elapsed().as_secs_f64();
-        Ran { program, load_s, asleep_s: clocks.asleep_s_until(&Clocks::now()) }
+        })
     }
 
     /// Fetches the step's files, ends the recorders, switches the timing off, and joins what was recorded.

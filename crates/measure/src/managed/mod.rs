@@ -11,13 +11,13 @@ use nestor_manager::{
     follow,
 };
 use nestor_results::record::{CellRecord, Mark, Outcome};
-use nestor_results::{CellFailure, Environment, FailureCause, WrittenPlace};
+use nestor_results::{CellFailure, Environment, FailureCause, TraceMode, WrittenPlace};
 use nestor_stack::layers::hypervisors::{InstanceOf, ManagedInstance};
 use nestor_stack::{ManagerUrl, Place, Stack};
 use nestor_stop::StopHandle;
 
 use crate::bench::Bench;
-use crate::cell::{CellEnd, CellRequest};
+use crate::cell::{CellBegin, CellEnd, CellRequest};
 
 /// An instance may take so long until it runs, and so long until it has ended: an image of 21 GB at 100 Mbit/s takes half an hour.
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
@@ -98,8 +98,7 @@ impl Bench for ManagerBench {
     fn make_room_for(&mut self, _stacks: &[Stack]) {}
 
     fn run_cell(&mut self, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
-        let began = Instant::now();
-        let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let began = CellBegin::now();
         let mut environment = record::environment(&self.place, request);
         let mut refused = false;
         let (outcome, marks) = match self.live(request, &mut environment, progress) {
@@ -116,23 +115,9 @@ impl Bench for ManagerBench {
                 (Outcome::Failed(CellFailure::new(cause_of(&fault.cause), message)), vec![Mark::Declared])
             }
         };
-        let record = CellRecord {
-            stack: request.stack.clone().into(),
-            workload: request.workload.clone().into(),
-            study: request.study.map(str::to_owned),
-            study_hash: request.study_hash.map(str::to_owned),
-            block: request.block,
-            repeat: request.repeat,
-            position: request.position,
-            trace: nestor_results::TraceMode::None,
-            untraced_twin: request.untraced_twin,
-            started_at,
-            cell_s: began.elapsed().as_secs_f64(),
-            load_s: None,
-            outcome,
-            marks,
-            environment,
-        };
+        let record = request.record(&began, outcome, marks, environment);
+        // Nothing is recorded, so that nothing is repeated without that.
+        let record = CellRecord { trace: TraceMode::None, untraced_twin: false, ..record };
         CellEnd { record, refused }
     }
 }

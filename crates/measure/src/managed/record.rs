@@ -49,7 +49,8 @@ pub(super) fn settings(followed: &Followed) -> BTreeMap<String, String> {
 /// The life, with a state for each phase that it went through.
 pub(super) fn life(followed: &Followed, manager: &dyn Manager, pace: Pace) -> InstanceLife {
     let phases = followed.begins.iter().zip(followed.begins.iter().skip(1));
-    let states = phases.clone().map(|(begin, end)| uncounted(state_of(begin.phase), begin.ns, end.ns));
+    let states =
+        phases.clone().map(|(begin, end)| StateRecord::uncounted(state_of(begin.phase), begin.ns, end.ns));
     let told = phases.map(|(begin, end)| ManagedState {
         state: state_of(begin.phase),
         names: begin.names.clone(),
@@ -70,23 +71,6 @@ pub(super) fn life(followed: &Followed, manager: &dyn Manager, pace: Pace) -> In
     InstanceLife { states: states.collect(), managed: Some(Box::new(managed)), ..InstanceLife::default() }
 }
 
-/// Of which nothing but its time is known.
-fn uncounted(state: LifeState, begin_ns: u64, end_ns: u64) -> StateRecord {
-    StateRecord {
-        state,
-        begin_ns,
-        end_ns,
-        own_ns: 0,
-        waited_ns: 0,
-        from_repository_bytes: 0,
-        to_repository_bytes: 0,
-        link_busy: 0.0,
-        disks: Vec::new(),
-        processors: Vec::new(),
-        instructions: None,
-    }
-}
-
 /// One life in which no load ran.
 pub(super) fn measured(request: &CellRequest<'_>, life: InstanceLife) -> Measured {
     let load = LoadResult {
@@ -96,18 +80,7 @@ pub(super) fn measured(request: &CellRequest<'_>, life: InstanceLife) -> Measure
         elapsed_ns: life.whole_ns(),
         ..LoadResult::default()
     };
-    Measured {
-        load,
-        layers: Vec::new(),
-        host_cpu_busy: 0.0,
-        cpu_busy: Vec::new(),
-        images: Vec::new(),
-        correlation: None,
-        trace_remarks: Vec::new(),
-        path_length: None,
-        networks: Vec::new(),
-        lives: vec![life],
-    }
+    Measured { load, lives: vec![life], ..Measured::default() }
 }
 
 #[cfg(test)]

@@ -30,15 +30,8 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
             figures: BTreeMap::new(),
             remarks: Vec::new(),
         },
-        layers: Vec::new(),
         host_cpu_busy: 0.3,
-        cpu_busy: Vec::new(),
-        images: Vec::new(),
-        correlation: None,
-        trace_remarks: Vec::new(),
-        path_length: None,
-        networks: Vec::new(),
-        lives: Vec::new(),
+        ..Measured::default()
     };
     CellRecord {
         stack: stack.into(),

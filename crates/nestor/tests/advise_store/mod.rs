@@ -56,13 +56,8 @@ impl MadeUp {
             load,
             layers: layers(stack),
             host_cpu_busy: 0.1,
-            cpu_busy: Vec::new(),
-            images: Vec::new(),
-            correlation: None,
-            trace_remarks: Vec::new(),
-            path_length: None,
             networks: networks(stack),
-            lives: Vec::new(),
+            ..Measured::default()
         };
         self.records.push(CellRecord {
             stack: stack.into(),
@@ -139,13 +134,6 @@ pub const REPOSITORY_DISK_SHARE: f64 = 0.8;
 fn life(image_bytes: u64, transfer_s: f64, rest_s: f64) -> InstanceLife {
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let state = |state: LifeState, begin_ns: u64, end_ns: u64, disk_share: f64| StateRecord {
-        state,
-        begin_ns,
-        end_ns,
-        own_ns: 0,
-        waited_ns: 0,
-        from_repository_bytes: 0,
-        to_repository_bytes: 0,
         link_busy: 0.5,
         disks: vec![DiskUse {
             machine: "repository".into(),
@@ -153,8 +141,7 @@ fn life(image_bytes: u64, transfer_s: f64, rest_s: f64) -> InstanceLife {
             written_bytes: 0,
             busy_ns: (disk_share * (end_ns - begin_ns) as f64) as u64,
         }],
-        processors: Vec::new(),
-        instructions: None,
+        ..StateRecord::uncounted(state, begin_ns, end_ns)
     };
     let (there, end) = (ns(transfer_s), ns(transfer_s + rest_s));
     let states = vec![

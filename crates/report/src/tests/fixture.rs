@@ -206,12 +206,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         layers: layers(stack, reads, bytes),
         host_cpu_busy: 0.41,
         cpu_busy: vec![("host".into(), 0.41), ("guest".into(), 0.22)],
-        images: Vec::new(),
-        correlation: None,
-        trace_remarks: Vec::new(),
-        path_length: None,
-        networks: Vec::new(),
-        lives: Vec::new(),
+        ..Measured::default()
     }
 }
 

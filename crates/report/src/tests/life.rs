@@ -26,11 +26,7 @@ fn state(state: LifeState, begin_ms: u64, took_ms: u64, own_ms: u64) -> StateRec
         busy_ns: 400_000_000,
     };
     StateRecord {
-        state,
-        begin_ns: begin_ms * 1_000_000,
-        end_ns: (begin_ms + took_ms + own_ms) * 1_000_000,
         own_ns: own_ms * 1_000_000,
-        waited_ns: 0,
         from_repository_bytes: if is_transfer { 134 * MIB } else { 66 },
         to_repository_bytes: if is_transfer { MIB / 2 } else { 0 },
         link_busy: if is_transfer { 0.3 } else { 0.0 },
@@ -46,7 +42,7 @@ fn state(state: LifeState, begin_ms: u64, took_ms: u64, own_ms: u64) -> StateRec
             }
             _ => vec![disk("host", 12 * MIB, MIB), disk("repository", 0, 0)],
         },
-        instructions: None,
+        ..StateRecord::uncounted(state, begin_ms * 1_000_000, (begin_ms + took_ms + own_ms) * 1_000_000)
     }
 }
 

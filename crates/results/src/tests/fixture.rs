@@ -95,12 +95,7 @@ pub fn measured(bytes: u64) -> Measured {
         ],
         host_cpu_busy: 0.3,
         cpu_busy: vec![("host".into(), 0.3), ("guest".into(), 0.4)],
-        images: Vec::new(),
-        correlation: None,
-        trace_remarks: Vec::new(),
-        path_length: None,
-        networks: Vec::new(),
-        lives: Vec::new(),
+        ..Measured::default()
     }
 }
 
@@ -170,11 +165,7 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
         let own_ns = if is_transfer { 10_000_000 } else { 0 };
         let end_ns = begin_ns + (seconds * 1e9).round() as u64 + own_ns;
         let record = StateRecord {
-            state: *state,
-            begin_ns,
-            end_ns,
             own_ns,
-            waited_ns: 0,
             from_repository_bytes: if is_transfer { 130 * MIB } else { 0 },
             to_repository_bytes: if is_transfer { MIB } else { 0 },
             link_busy: if is_transfer { 0.9 } else { 0.0 },
@@ -194,6 +185,7 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
                 guest_user: 300,
                 guest_kernel: 40,
             }),
+            ..StateRecord::uncounted(*state, begin_ns, end_ns)
         };
         begin_ns = end_ns;
         record
