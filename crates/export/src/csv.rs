@@ -55,7 +55,7 @@ pub fn write_csv(trace: &Trace, out: &mut dyn Write) -> Result<Written, ExportEr
 }
 
 /// A field, in quotes if it needs them.
-fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -1,4 +1,4 @@
-//! Traces in the formats of other programs: Perfetto, Parquet, CSV.
+//! Traces in the formats of other programs: Perfetto, Parquet, CSV; and [`Table`]s of results in the last two.
 //!
 //! A [`Trace`] is the requests of one or more trace points ([`Level`](nestor_correlate::Level)s), topmost first, and
 //! what is known of who caused whom ([`Links`]). All writers stream: the requests are read from where they lie, and
@@ -12,6 +12,7 @@ mod order;
 mod output;
 mod parquet;
 mod perfetto;
+mod table;
 mod trace;
 mod words;
 mod written;
@@ -23,6 +24,7 @@ pub use links::Links;
 pub use output::{Format, export_to_file};
 pub use parquet::write_parquet;
 pub use perfetto::write_perfetto;
+pub use table::{Table, TableColumn, Values};
 pub use trace::{ClockMap, ExportLevel, TimeWindow, Trace};
 pub use written::Written;
 

@@ -156,7 +156,7 @@ impl Columns {
     }
 }
 
-fn column<T: DataType, W: Write + Send>(
+pub(crate) fn column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
     present: Option<&[i16]>,

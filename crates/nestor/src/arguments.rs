@@ -267,6 +267,15 @@ pub struct ReportArguments {
     /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub picture: Option<PathBuf>,
+    /// Print the cells of a study as comma-separated values, with their intervals
+    #[arg(long, requires = "study", conflicts_with_all = ["json", "markdown"])]
+    pub csv: bool,
+    /// Print a study as Markdown, for an issue or a merge request
+    #[arg(long, requires = "study", conflicts_with = "json")]
+    pub markdown: bool,
+    /// Also write the cells of a study to an Apache Parquet file
+    #[arg(long, value_name = "FILE", requires = "study")]
+    pub parquet: Option<PathBuf>,
     /// First copy the runs of another results file into this one
     #[arg(long, value_name = "FILE")]
     pub merge: Option<PathBuf>,

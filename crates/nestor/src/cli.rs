@@ -75,7 +75,7 @@ pub enum Command {
     Explain(crate::commands::explain::ExplainArguments),
     /// Write the HTML report of runs or of a study, or list the runs
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
-        nestor report 41              report of run 41\n  nestor report --study quick   report of a study")]
+        nestor report 41              report of run 41\n  nestor report --study quick   report of a study\n  nestor report --study quick --csv         its cells, for other programs")]
     Report(ReportArguments),
     /// Check what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),

@@ -3,6 +3,7 @@ mod files;
 mod input;
 mod parquet;
 mod perfetto;
+mod table;
 mod wire;
 
 use nestor_correlate::{Level, LevelIndex, Origin};

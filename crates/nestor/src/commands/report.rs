@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use nestor_report::units;
 use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
-    run_text, runs_text, study_text,
+    run_text, runs_text, study_markdown, study_text,
 };
 use nestor_results::{RunFilter, Store};
 
@@ -16,6 +16,7 @@ use crate::commands::study_report::write_report;
 use crate::output::{print_json, style};
 use crate::paths;
 use crate::results_file::{self, Access};
+use crate::whole_file;
 
 /// Runs that are listed unless all are asked for.
 const NEWEST: usize = 50;
@@ -75,8 +76,22 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
     if let Some(picture) = &arguments.picture {
         write_report(picture, &render_matrix_svg(&report))?;
     }
+    if let Some(path) = &arguments.parquet {
+        let mut bytes = Vec::new();
+        report.table().write_parquet(&mut bytes)?;
+        whole_file::write(path, &bytes)
+            .with_context(|| format!("the table {} could not be written", path.display()))?;
+    }
     if arguments.json {
         return print_json(&report);
+    }
+    if arguments.csv {
+        out!("{}", report.table().csv());
+        return Ok(());
+    }
+    if arguments.markdown {
+        out!("{}", study_markdown(&report));
+        return Ok(());
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(name));
     write_report(&path, &render_study(&report))?;

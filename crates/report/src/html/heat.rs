@@ -1,5 +1,6 @@
 //! Colour of the matrix: blue is faster, orange is slower, grey is alike; the pair that most colour-blind
-//! people tell apart. The value is printed in every cell, so colour only guides the eye.
+//! people tell apart; its strength is the size of the change, and hatching says that the change is not told apart from none.
+//! The value is printed in every cell, so colour only guides the eye.
 
 use nestor_statistics::Ratio;
 use serde::Serialize;
@@ -12,8 +13,6 @@ use crate::view::{CellKind, Matrix, MatrixCell, StudyReport};
 const FULL_COLOUR: f64 = 2.0;
 /// Share of colour in a cell of full colour; more would drown the text.
 const STRONGEST: f64 = 0.82;
-/// What remains of it where the interval includes "no difference".
-const UNSURE: f64 = 0.40;
 /// Ends of the interval strip: a quarter to four times.
 const STRIP_FACTOR: f64 = 4.0;
 
@@ -30,6 +29,8 @@ pub(super) enum Direction {
 pub(super) struct HeatCell {
     /// `baseline`, `slower`, `faster`, `alike`, `failed`, `not-run` or `absent`.
     pub class: &'static str,
+    /// Whether its ratio is not told apart from "no difference": it is hatched.
+    pub is_unsure: bool,
     /// Which way its ratio points, if it has one.
     #[serde(skip)]
     pub direction: Option<Direction>,
@@ -105,6 +106,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
     HeatCell {
         class,
         direction: ratio.as_ref().map(Direction::of),
+        is_unsure: ratio.is_some_and(|r| r.differs() != Some(true)),
         is_absent: cell.kind == CellKind::Absent,
         mix: ratio.map_or(0, |r| (mix(&r) * 100.0).round() as u32),
         value: typeset(&value),
@@ -139,8 +141,7 @@ pub(super) fn direction(ratio: &Ratio) -> &'static str {
 pub(super) fn mix(ratio: &Ratio) -> f64 {
     let strength = (ratio.value.ln().abs() / FULL_COLOUR.ln()).min(1.0);
     // The square root keeps small changes visible.
-    let told_apart = if ratio.differs() == Some(true) { 1.0 } else { UNSURE };
-    strength.sqrt() * STRONGEST * told_apart
+    strength.sqrt() * STRONGEST
 }
 
 fn strip(ratio: &Ratio) -> Option<[f64; 3]> {

@@ -40,6 +40,7 @@ fn render(template: &str, page: Value) -> String {
     for (name, text) in TEMPLATES {
         environment.add_template(name, text).expect("the templates are constant and tested");
     }
+    environment.add_filter("breakable", breakable);
     let html = environment
         .get_template(template)
         .and_then(|t| {
@@ -52,6 +53,12 @@ fn render(template: &str, page: Value) -> String {
         .expect("the templates are constant and tested, and a page holds every value that they name");
     // Escaping makes text harmless to a browser; a page is also read in terminals, and by people.
     nestor_terminal::visible(&html).into_owned()
+}
+
+/// A stack or a workload of which lines may be broken after `/` and before `:`, and not within its words.
+fn breakable(text: &str) -> Value {
+    let escaped = nestor_text::markup_escaped(text).replace('/', "/<wbr>").replace(':', "<wbr>:");
+    Value::from_safe_string(escaped)
 }
 
 const STYLE: &str = concat!(include_str!("templates/style.css"), include_str!("templates/plot.css"));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nestor_results::Tally;
 use nestor_results::claims::Finding;
 use serde::Serialize;
@@ -36,6 +38,8 @@ pub(super) struct StudyPage {
     workloads: Vec<(String, String)>,
     maps: Vec<HeatMap>,
     rows: Vec<CellRow>,
+    /// The cells as CSV, in base64.
+    csv: String,
     scoreboard: Option<ScoreboardPage>,
     figures: Vec<FigurePage>,
     failures: Vec<(String, String, String, String)>,
@@ -74,6 +78,7 @@ impl StudyPage {
             workloads: report.workloads.clone(),
             maps: heat_maps(report),
             rows: cell_rows(report),
+            csv: BASE64_STANDARD.encode(report.table().csv()),
             scoreboard: ScoreboardPage::of(&report.claims),
             figures: report.figures.iter().enumerate().map(|(i, f)| FigurePage::of(f, i)).collect(),
             failures: failures(report),

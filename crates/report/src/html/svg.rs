@@ -58,6 +58,22 @@ pub(in crate::html) fn fitted(text: &str, room: f64, size: f64) -> String {
     if kept.is_empty() { String::new() } else { format!("{}…", kept.trim_end()) }
 }
 
+/// How far two lines of a hatching are apart, across the field, in pixels.
+const HATCH_STEP: f64 = 10.0;
+
+/// The path of lines at 45 degrees that fill a rectangle and end at its edges.
+pub(in crate::html) fn hatching(x: f64, y: f64, width: f64, height: f64) -> String {
+    let mut path = String::new();
+    let lines = ((width + height) / HATCH_STEP).ceil() as usize;
+    for sum in (0..lines).map(|i| (i as f64 + 0.5) * HATCH_STEP).filter(|sum| *sum < width + height) {
+        // On a line, the distances from the left and from the top have one sum.
+        let (from, to) = ((sum - height).max(0.0), sum.min(width));
+        let (below, above) = (y + sum - from, y + sum - to);
+        let _ = write!(path, "M{:.1} {below:.1}L{:.1} {above:.1}", x + from, x + to);
+    }
+    path
+}
+
 /// An SVG that is being drawn.
 pub(in crate::html) struct Svg(String);
 
@@ -96,6 +112,11 @@ impl Svg {
             self.0,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         );
+    }
+
+    /// Lines across a field, which say that its value is not told apart from none.
+    pub(in crate::html) fn hatch(&mut self, x: f64, y: f64, width: f64, height: f64) {
+        self.path("hatch", &hatching(x, y, width, height));
     }
 
     /// A line through points, or an area if the path is closed by its class.

@@ -183,6 +183,25 @@ fn pictures_of_figures_are_drawn_cleanly() {
 }
 
 #[test]
+fn the_picture_of_a_matrix_is_drawn_cleanly_whatever_its_names() {
+    let mut report = StudyReport::of(&study(3), &study_runs());
+    let long =
+        "kvm:cache=none:aio=native:iothread=on/qcow2:cluster_size=64k/ext4:journal=data:mount=nobarrier";
+    for (i, name) in report.matrices[0].columns.iter_mut().enumerate() {
+        *name = long[..(20 + 25 * i).min(long.len())].to_owned();
+    }
+    report.matrices[0].rows[0] = format!("{long} under {long}");
+    let picture = crate::render_matrix_svg(&report);
+    assert_clean(
+        &format!(
+            "<!doctype html><html><head></head><body><main class=\"scroll\">{picture}</main></body></html>"
+        ),
+        1,
+        WIDE,
+    );
+}
+
+#[test]
 fn long_names_are_cut_not_drawn_over_others() {
     let mut runs = traced_runs(0, 1);
     let long =

@@ -1,5 +1,6 @@
 //! Tests of the crate. All numbers in the fixtures are made up.
 
+mod accessible;
 mod browser;
 mod claims;
 mod devtools;
@@ -10,6 +11,7 @@ mod interaction;
 mod life;
 mod network;
 mod study;
+mod tables;
 mod text;
 mod trace;
 mod traced;

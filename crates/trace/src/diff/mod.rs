@@ -302,6 +302,8 @@ const TIMES: [NamedTimes; 9] = [
 fn times(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
     let inflation = |m: &LayerMetrics| m.q2c.as_ref().map_or(1.0, |whole| Batches::of(m).inflation(whole));
     let (wide_a, wide_b) = (inflation(a), inflation(b));
+    let whole_ns = |m: &LayerMetrics| m.q2c.as_ref().and_then(|whole| Some(whole.summary()?.mean_ns));
+    let longer_whole_ns = whole_ns(a).zip(whole_ns(b)).map(|(a, b)| a.max(b));
     for (phase, of, names, histogram) in TIMES {
         let (Some(x), Some(y)) = (histogram(a), histogram(b)) else { continue };
         let pairs = [
@@ -313,7 +315,11 @@ fn times(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
             if let Some((x, y)) = pair {
                 let times = Some((statistic, Times { phase, of }));
                 let number = difference(name, Unit::Nanoseconds, x.value, y.value, interval(&x, &y));
-                found.push(Difference { times, ..number });
+                // A large factor of a small part of a request's time matters less than a small factor of most of it.
+                let within = longer_whole_ns.filter(|whole| *whole > 0.0 && phase != Phase::Q2Q);
+                let share = within.map_or(1.0, |whole| (x.value.max(y.value) / whole).min(1.0));
+                let importance = number.importance * share;
+                found.push(Difference { times, importance, ..number });
             }
         }
     }

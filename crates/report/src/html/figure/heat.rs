@@ -51,6 +51,9 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
             svg.rect("neutral", x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
             let (class, share) = colour.at(row);
             svg.rect(&format!("{class} o{:.0}", share * 10.0), x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
+            if is_open(figure, row) {
+                svg.hatch(x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
+            }
             let value = format!("{}{}", number(row.y), if row.is_mostly_marked() { "*" } else { "" });
             let first = if detailed { y + 17.0 } else { y + tall / 2.0 + 4.0 };
             svg.text("value", x + column / 2.0, first, Anchor::Middle, &fitted(&value, column - 6.0, LETTER));
@@ -113,7 +116,7 @@ fn key(svg: &mut Svg, figure: &Figure, rows: &[&FigureRow], (left, top): (f64, f
     }
     let mut words = vec!["orange: worse, blue: better".to_owned()];
     if rows.iter().any(|row| row.interval().is_some()) {
-        words.push(format!("pale: the interval includes {}", number(alike)));
+        words.push(format!("hatched: the interval includes {}", number(alike)));
     }
     if rows.iter().any(|row| row.n.is_some()) {
         words.push("n: pairs of runs".to_owned());
@@ -130,8 +133,12 @@ fn key(svg: &mut Svg, figure: &Figure, rows: &[&FigureRow], (left, top): (f64, f
 
 /// A change by this factor, up or down, has the full colour, as in the matrix of a study.
 const FULL_COLOUR: f64 = 2.0;
-/// What remains of it where the interval includes "no difference".
-const UNSURE: f64 = 0.4;
+
+/// Whether the interval of a value includes "no difference", where the figure has one.
+fn is_open(figure: &Figure, row: &FigureRow) -> bool {
+    let interval = figure.query.alike.zip(row.interval());
+    interval.is_some_and(|(alike, (low, high))| low <= alike && alike <= high)
+}
 
 /// How a value is coloured.
 enum Colour {
@@ -167,9 +174,7 @@ impl Colour {
             Self::Around(alike, better) => {
                 let is_better = (row.y >= alike) == (better == Better::More);
                 let factor = (row.y / alike).max(f64::MIN_POSITIVE).ln().abs();
-                let is_open = row.interval().is_some_and(|(low, high)| low <= alike && alike <= high);
-                let whole = share(factor, FULL_COLOUR.ln());
-                (if is_better { "faster" } else { "slower" }, if is_open { whole * UNSURE } else { whole })
+                (if is_better { "faster" } else { "slower" }, share(factor, FULL_COLOUR.ln()))
             }
             Self::Over { least, most } if least < 0.0 && most > 0.0 => {
                 (if row.y < 0.0 { "slower" } else { "faster" }, share(row.y.abs(), most.max(-least)))

@@ -11,8 +11,8 @@ const MARGIN: f64 = 20.0;
 /// Panels stand beside each other up to this width.
 const WIDEST: f64 = 1_180.0;
 /// What the page's style sheet says of its variables.
-const VARIABLES: &str = "svg{--page:#fff;--ink:#1d2329;--quiet:#5a646e;--line:#dde2e7;--neutral:#eef0f2;--slower:#e07b1a;--faster:#2f7fc1}\
-@media(prefers-color-scheme:dark){svg{--page:#14181c;--ink:#e6e9ec;--quiet:#9aa4ae;--line:#2e363e;--neutral:#2a3138}}\
+const VARIABLES: &str = "svg{--page:#fff;--ink:#1d2329;--quiet:#5a646e;--line:#dde2e7;--neutral:#eef0f2;--hatch:rgb(255 255 255/.75);--slower:#e07b1a;--faster:#2f7fc1}\
+@media(prefers-color-scheme:dark){svg{--page:#14181c;--ink:#e6e9ec;--quiet:#9aa4ae;--line:#2e363e;--neutral:#2a3138;--hatch:rgb(20 24 28/.55);--slower:#a8540a;--faster:#1f66a5}}\
 .background{fill:var(--page)}.title{font:650 17px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}\
 .panel{font:600 14px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}";
 

@@ -1,5 +1,5 @@
 "use strict";
-// A cell that is linked to opens; a page that is printed shows all cells.
+// A cell that is linked to opens. A page that is printed has the cells that are open.
 function openLinked() {
   var name = location.hash.slice(1);
   var target = name && document.getElementById(name);
@@ -14,8 +14,15 @@ addEventListener("click", function (event) {
   var link = event.target.closest && event.target.closest("a[href^='#']");
   if (link && link.hash === location.hash) openLinked();
 });
-addEventListener("beforeprint", function () {
-  document.querySelectorAll("details.cell").forEach(function (cell) { cell.open = true; });
+// A finger cannot point: its first touch shows what pointing shows, its second follows the link.
+addEventListener("click", function (event) {
+  var field = event.target.closest && event.target.closest(".heat .field");
+  var shown = field && field.classList.contains("pointed");
+  document.querySelectorAll(".heat .pointed").forEach(function (other) { other.classList.remove("pointed"); });
+  if (field && event.pointerType === "touch" && !shown) {
+    event.preventDefault();
+    field.classList.add("pointed");
+  }
 });
 // Tables are sorted by a button in the heading of each column: numbers by what stands in data-by, the unknown last.
 function sortKey(row, column) {

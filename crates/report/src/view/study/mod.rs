@@ -4,6 +4,7 @@ mod answer;
 mod build;
 mod from_store;
 mod method;
+mod table;
 mod times;
 mod why;
 

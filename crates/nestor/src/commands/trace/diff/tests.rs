@@ -9,6 +9,11 @@ const DEVICE: Device = Device { major: 8, minor: 0 };
 
 /// Reads of 4 KiB, one every millisecond, that take about `service_us`; after `merged` of them a second bio is merged.
 fn trace(name: &str, service_us: u64, seed: u64, merged: u64) -> Analysis {
+    trace_with_queue(name, service_us, seed, merged, 2)
+}
+
+/// The same, where each is in the queue for about as long as said.
+fn trace_with_queue(name: &str, service_us: u64, seed: u64, merged: u64, queue_us: u64) -> Analysis {
     let mut layer = LayerAccumulator::new(TracePoint::Blktrace, None);
     let mut random = seed;
     let mut below = |end: u64| {
@@ -40,7 +45,7 @@ fn trace(name: &str, service_us: u64, seed: u64, merged: u64) -> Analysis {
             sectors = 16;
         }
         layer.push(&event(4, Action::Insert, sectors));
-        layer.push(&event(6 + below(20), Action::Issue, sectors));
+        layer.push(&event(4 + queue_us + below(20), Action::Issue, sectors));
         layer.push(&event(30 + service_us / 2 + below(service_us), Action::Complete, sectors));
     }
     let layers = vec![AnalyzedLayer { device: TracedDevice::Number(DEVICE), metrics: layer.finish(0) }];
@@ -50,7 +55,7 @@ fn trace(name: &str, service_us: u64, seed: u64, merged: u64) -> Analysis {
 #[test]
 fn what_differs_comes_first_and_in_words() {
     let compared = ComparedTraces::of(&[trace("before", 300, 1, 0)], &[trace("after", 600, 2, 3)]);
-    insta::assert_snapshot!(text::compared(&compared), @r"
+    insta::assert_snapshot!(text::compared(&compared), @"
     A  before
     B  after
 
@@ -64,11 +69,11 @@ fn what_differs_comes_first_and_in_words() {
       p99 D2C        465.2 us           909.3 us           1.95   [1.94, 1.96]   differs
       p99 Q2C        477.2 us           924.2 us           1.94   [1.93, 1.94]   differs
       p99 read Q2C   477.2 us           924.2 us           1.94   [1.93, 1.94]   differs
-      mean D2C       314.0 us           607.0 us           1.93   [1.91, 1.96]   differs
       queue depth    0.31               0.61               1.93   [1.91, 1.97]   differs
-      p50 D2C        316.2 us           604.2 us           1.91   [1.86, 1.96]   differs
+      mean D2C       314.0 us           607.0 us           1.93   [1.91, 1.96]   differs
       mean Q2C       329.6 us           622.0 us           1.89   [1.86, 1.91]   differs
       mean read Q2C  329.6 us           622.0 us           1.89   [1.86, 1.91]   differs
+      p50 D2C        316.2 us           604.2 us           1.91   [1.86, 1.96]   differs
       p50 Q2C        331.0 us           619.0 us           1.87   [1.83, 1.91]   differs
       p50 read Q2C   331.0 us           619.0 us           1.87   [1.83, 1.91]   differs
       mean Q2Q       1.0 ms             750.0 us           0.75   [0.74, 0.76]   differs
@@ -102,4 +107,19 @@ fn the_same_again_is_noise() {
         found.iter().filter(|d| d.verdict == Verdict::Differs).map(|d| d.metric).collect();
     assert_eq!(differing, [""; 0]);
     assert!(found.iter().filter(|d| d.verdict == Verdict::WithinNoise).count() > 8);
+}
+
+#[test]
+fn a_small_part_of_a_request_that_doubled_comes_after_a_large_one_that_grew() {
+    let (a, b) = (trace_with_queue("one", 300, 1, 0, 2), trace_with_queue("two", 400, 5, 0, 20));
+    let found = differences(&a.layers[0].metrics, &b.layers[0].metrics);
+    let place = |metric: &str| found.iter().position(|d| d.metric == metric).unwrap();
+    let ratio = |metric: &str| found[place(metric)].ratio.unwrap();
+    assert!(
+        ratio("mean I2D") > 2.0 && ratio("mean D2C") < 1.5,
+        "{} {}",
+        ratio("mean I2D"),
+        ratio("mean D2C")
+    );
+    assert!(place("mean D2C") < place("mean I2D"));
 }
