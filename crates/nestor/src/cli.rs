@@ -17,7 +17,7 @@ whose disk is a raw image on a JFS host. `nestor stack` lists the layers, `nesto
 Examples:\n  \
 nestor run ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
 nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
-nestor study studies/quick.toml\n  \
+nestor study quick\n  \
 nestor doctor"
 )]
 pub struct Cli {
@@ -38,10 +38,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
         nestor compare 'ext3/{kvm,xen:guest={pv,pvh}}/raw/ext3/hdd:wd-re3' fio:seq-write")]
     Compare(CompareArguments),
-    /// Run a study: stacks × workloads from a file; continue an interrupted study where it stopped
+    /// Run a study: stacks × workloads from a file, or one that comes with Nestor; continue an interrupted study where it stopped
     #[command(
-        after_help = "Examples:\n  nestor study studies/quick.toml\n  nestor study studies/quick.toml --plan\n  \
-        nestor study --resume\n  nestor study studies/quick.toml --slurm --slurm-tasks 16"
+        after_help = "Examples:\n  nestor study quick\n  nestor study quick --plan\n  \
+        nestor study --resume\n  nestor study quick --slurm --slurm-tasks 16"
     )]
     Study(StudyArguments),
     /// Repeat a published study on this machine and judge its claims

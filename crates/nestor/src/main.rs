@@ -22,6 +22,7 @@ mod scripts;
 mod session;
 mod signals;
 mod slurm;
+mod studies;
 mod whole_file;
 
 use std::backtrace::BacktraceStatus;
