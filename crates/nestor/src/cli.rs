@@ -39,10 +39,8 @@ pub enum Command {
         nestor compare 'ext3/{kvm,xen:guest={pv,pvh}}/raw/ext3/hdd:wd-re3' fio:seq-write")]
     Compare(CompareArguments),
     /// Run a study: stacks × workloads from a file, or one that comes with Nestor; continue an interrupted study where it stopped
-    #[command(
-        after_help = "Examples:\n  nestor study quick\n  nestor study quick --plan\n  \
-        nestor study --resume\n  nestor study quick --slurm --slurm-tasks 16"
-    )]
+    #[command(after_help = "Examples:\n  nestor study quick\n  nestor study quick --plan\n  \
+        nestor study --resume\n  nestor study quick --slurm --slurm-tasks 16")]
     Study(StudyArguments),
     /// Repeat a published study on this machine and judge its claims
     #[command(after_help = "Examples:\n  nestor replicate\n  nestor replicate nested-fs --scale quick\n  \
@@ -101,13 +99,24 @@ pub enum Command {
     Load(crate::commands::load::LoadCommand),
     /// List the workloads
     Workloads(JsonArguments),
-    /// Print shell completions
+    /// Print shell completions; in bash, zsh and fish also of stacks, workloads, studies and profiles of disks
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or write one for each command
+    Man {
+        /// Write the pages of all commands into this directory, which is made if it is not there
+        #[arg(long, value_name = "DIRECTORY")]
+        all: Option<std::path::PathBuf>,
+    },
+    /// Print what may follow the last of these words of a command line, for the scripts of `completions`
+    #[command(hide = true)]
+    Complete {
+        /// The words after the program's name, up to the cursor; the last may be empty
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true, num_args = 0..)]
+        words: Vec<String>,
+    },
     /// Obey requests on standard input and output
     #[command(hide = true)]
     Agent,
