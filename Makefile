@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: help demo test test-long fuzz bench lint build lab clean packages
 
 help:
-	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (some 15 minutes)"
+	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
 	@echo "make test       everything that has to hold, with a real run on an emulated host"
 	@echo "make test-long  the same with the tests that take minutes each"
 	@echo "make fuzz       every reader fuzzed for FUZZ_SECONDS=$(FUZZ_SECONDS), the property tests with FUZZ_CASES=$(FUZZ_CASES) inputs"
@@ -30,14 +30,18 @@ packages:
 	@scripts/install-packages
 
 build: packages
-	$(CARGO) build --release --locked --package nestor
+	@echo "building the program, which takes some minutes the first time"
+	@$(CARGO) build $(BUILD_OPTIONS) --release --locked --package nestor
 	@ln -sfn "$(HOST)/release/nestor" $(NESTOR)
 
 lab: build
 	$(NESTOR) lab build
 
-demo: lab
-	$(NESTOR) study studies/quick.toml
+# Whoever runs it wants to see the findings: what leads to them is a few lines.
+demo: BUILD_OPTIONS = --quiet
+demo: build
+	@$(NESTOR) lab build >/dev/null
+	@$(NESTOR) study quick --quiet
 
 lint: packages
 	$(CARGO) fmt --all --check

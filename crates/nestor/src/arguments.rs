@@ -65,6 +65,9 @@ pub struct LabArguments {
     /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+    /// Before the result, print neither the plan nor a line for each cell
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
