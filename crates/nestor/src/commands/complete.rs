@@ -19,7 +19,7 @@ enum Written {
     Profile,
 }
 
-/// The arguments that this program completes itself: the command, the argument, and what it is.
+/// The arguments that this program completes itself: the command without those around it, the argument, and what it is.
 const COMPLETED: &[(&str, &str, Written)] = &[
     ("run", "stack", Written::Stack),
     ("run", "workload", Written::Workload),
@@ -30,6 +30,7 @@ const COMPLETED: &[(&str, &str, Written)] = &[
     ("predict", "from", Written::Stack),
     ("predict", "to", Written::Stack),
     ("advise", "workload", Written::Workload),
+    ("advise", "stack", Written::Stack),
     ("study", "study", Written::Study),
     ("replicate", "paper", Written::PublishedStudy),
     ("check", "profile", Written::Profile),
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(offered("run --json ext4/hdd fio:seq-w"), ["fio:seq-write"]);
         assert_eq!(offered("compare ext4/hdd ext4/hdd:wd-r"), ["ext4/hdd:wd-re3"]);
         assert_eq!(offered("compare ext4/hdd ext3/hdd fio:seq-w"), ["fio:seq-write"]);
+        assert_eq!(offered("load run fio:seq-w"), ["fio:seq-write"]);
         assert_eq!(offered("stack ext4/hdd xfs/hd"), ["xfs/hdd"]);
         assert_eq!(offered("predict --workload fio:seq-w"), ["fio:seq-write"]);
         assert_eq!(offered("predict --workload fio:seq-write --to ext4/kv"), ["ext4/kvm/"]);
