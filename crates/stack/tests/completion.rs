@@ -72,7 +72,7 @@ fn braces_stand_for_their_last_alternative() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Whoever takes one offer after another never comes to a dead end, and a word that is called whole is a stack.
     #[test]
