@@ -13,7 +13,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_CASES ?= 20000
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test test-long fuzz bench lint build lab clean packages
+.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages
 
 help:
 	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench      speed of the parts, beside the programs they are measured against"
 	@echo "make lint       formatting, clippy, licences"
 	@echo "make build      the program, as $(NESTOR)"
+	@echo "make deb        a Debian package of the program, in target/"
 	@echo "make lab        the lab image, unless it is there"
 	@echo "make clean      removes what was built here; the lab image stays in the user's cache"
 
@@ -43,6 +44,9 @@ demo: build
 	@$(NESTOR) lab build >/dev/null
 	@$(NESTOR) study quick --quiet
 
+deb: build
+	scripts/make-deb $(NESTOR) target
+
 lint: packages
 	$(CARGO) fmt --all --check
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
@@ -60,6 +64,7 @@ test-long: lint build lab
 	$(NESTOR) lab pack xen
 	$(NESTOR) lab pack libvirt
 	$(NESTOR) lab pack transfer
+	NESTOR_TEST_LAB=1 scripts/test-deb "$$(scripts/make-deb $(NESTOR) target)"
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages
