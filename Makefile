@@ -13,16 +13,17 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_CASES ?= 20000
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test test-long fuzz bench lint build lab clean packages
+.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages
 
 help:
-	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (some 15 minutes)"
+	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
 	@echo "make test       everything that has to hold, with a real run on an emulated host"
 	@echo "make test-long  the same with the tests that take minutes each"
 	@echo "make fuzz       every reader fuzzed for FUZZ_SECONDS=$(FUZZ_SECONDS), the property tests with FUZZ_CASES=$(FUZZ_CASES) inputs"
 	@echo "make bench      speed of the parts, beside the programs they are measured against"
 	@echo "make lint       formatting, clippy, licences"
 	@echo "make build      the program, as $(NESTOR)"
+	@echo "make deb        a Debian package of the program, in target/"
 	@echo "make lab        the lab image, unless it is there"
 	@echo "make clean      removes what was built here; the lab image stays in the user's cache"
 
@@ -30,14 +31,21 @@ packages:
 	@scripts/install-packages
 
 build: packages
-	$(CARGO) build --release --locked --package nestor
+	@echo "building the program, which takes some minutes the first time"
+	@$(CARGO) build $(BUILD_OPTIONS) --release --locked --package nestor
 	@ln -sfn "$(HOST)/release/nestor" $(NESTOR)
 
 lab: build
 	$(NESTOR) lab build
 
-demo: lab
-	$(NESTOR) study studies/quick.toml
+# Whoever runs it wants to see the findings: what leads to them is a few lines.
+demo: BUILD_OPTIONS = --quiet
+demo: build
+	@$(NESTOR) lab build >/dev/null
+	@$(NESTOR) study quick --quiet
+
+deb: build
+	scripts/make-deb $(NESTOR) target
 
 lint: packages
 	$(CARGO) fmt --all --check
@@ -56,6 +64,7 @@ test-long: lint build lab
 	$(NESTOR) lab pack xen
 	$(NESTOR) lab pack libvirt
 	$(NESTOR) lab pack transfer
+	NESTOR_TEST_LAB=1 scripts/test-deb "$$(scripts/make-deb $(NESTOR) target)"
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages

@@ -65,6 +65,9 @@ pub struct LabArguments {
     /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+    /// Before the result, print neither the plan nor a line for each cell
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -160,9 +163,13 @@ pub struct CompareArguments {
 /// Arguments of `nestor study`.
 #[derive(Args, Debug)]
 pub struct StudyArguments {
-    /// The study's file; --resume without a file continues the study that was started last
-    #[arg(required_unless_present = "resume")]
-    pub file: Option<PathBuf>,
+    /// The study's file, or the name of a study that comes with Nestor, such as quick; a file of that path comes first. --resume without a
+    /// study continues the one that was started last
+    #[arg(required_unless_present_any = ["resume", "list"])]
+    pub study: Option<PathBuf>,
+    /// List the studies that come with Nestor
+    #[arg(long, conflicts_with_all = ["study", "plan", "resume"])]
+    pub list: bool,
     #[command(flatten)]
     pub how: StudyHow,
     #[command(flatten)]

@@ -21,13 +21,14 @@ pub fn run(
     study: &Study,
     place: &Place,
     options: &CampaignOptions,
+    quiet: bool,
     store: &mut Store,
 ) -> Result<(CampaignEnd, bool)> {
     let stop = StopHandle::new().context("signals could not be caught")?;
     let bench = ManagerBench::at(place, stop.clone());
     let mut bench = bench.ok_or_else(|| anyhow!("`--on {place}` is no manager"))?;
     let left = bench.left_behind();
-    let progress = Progress::new(study.stacks.len() as u64);
+    let progress = Progress::new(study.stacks.len() as u64).quiet(quiet);
     let signals = EndOnSignals::telling(vec![Box::new(move |_: &str| stop.stop())])?;
     let benches: Vec<&mut (dyn Bench + Send)> = vec![&mut bench];
     let end = run_campaign(benches, study, store, options, signals.interrupted(), &progress);

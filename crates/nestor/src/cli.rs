@@ -17,7 +17,7 @@ whose disk is a raw image on a JFS host. `nestor stack` lists the layers, `nesto
 Examples:\n  \
 nestor run ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
 nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
-nestor study studies/quick.toml\n  \
+nestor study quick\n  \
 nestor doctor"
 )]
 pub struct Cli {
@@ -38,11 +38,9 @@ pub enum Command {
     #[command(after_help = "Examples:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
         nestor compare 'ext3/{kvm,xen:guest={pv,pvh}}/raw/ext3/hdd:wd-re3' fio:seq-write")]
     Compare(CompareArguments),
-    /// Run a study: stacks × workloads from a file; continue an interrupted study where it stopped
-    #[command(
-        after_help = "Examples:\n  nestor study studies/quick.toml\n  nestor study studies/quick.toml --plan\n  \
-        nestor study --resume\n  nestor study studies/quick.toml --slurm --slurm-tasks 16"
-    )]
+    /// Run a study: stacks × workloads from a file, or one that comes with Nestor; continue an interrupted study where it stopped
+    #[command(after_help = "Examples:\n  nestor study quick\n  nestor study quick --plan\n  \
+        nestor study --resume\n  nestor study quick --slurm --slurm-tasks 16")]
     Study(StudyArguments),
     /// Repeat a published study on this machine and judge its claims
     #[command(after_help = "Examples:\n  nestor replicate\n  nestor replicate nested-fs --scale quick\n  \
@@ -101,13 +99,24 @@ pub enum Command {
     Load(crate::commands::load::LoadCommand),
     /// List the workloads
     Workloads(JsonArguments),
-    /// Print shell completions
+    /// Print shell completions; in bash, zsh and fish also of stacks, workloads, studies and profiles of disks
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or write one for each command
+    Man {
+        /// Write the pages of all commands into this directory, which is made if it is not there
+        #[arg(long, value_name = "DIRECTORY")]
+        all: Option<std::path::PathBuf>,
+    },
+    /// Print what may follow the last of these words of a command line, for the scripts of `completions`
+    #[command(hide = true)]
+    Complete {
+        /// The words after the program's name, up to the cursor; the last may be empty
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true, num_args = 0..)]
+        words: Vec<String>,
+    },
     /// Obey requests on standard input and output
     #[command(hide = true)]
     Agent,

@@ -22,6 +22,7 @@ mod scripts;
 mod session;
 mod signals;
 mod slurm;
+mod studies;
 mod whole_file;
 
 use std::backtrace::BacktraceStatus;
@@ -89,7 +90,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Load(command) => return commands::load::run(&command),
         Command::Workloads(arguments) => commands::workloads::run(&arguments)?,
         Command::Completions { shell } => commands::shell::completions(shell, Cli::command()),
-        Command::Man => commands::shell::manual(Cli::command())?,
+        Command::Man { all: None } => commands::shell::manual(Cli::command())?,
+        Command::Man { all: Some(directory) } => commands::shell::manuals(Cli::command(), &directory)?,
+        Command::Complete { words } => commands::complete::run(Cli::command(), &words),
         Command::Agent => commands::agent::run()?,
         Command::DomainAgent { domain } => commands::domain_agent::run(&domain)?,
         Command::SlurmTask { job } => return commands::slurm_task::run(&job),

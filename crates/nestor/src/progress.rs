@@ -17,6 +17,8 @@ pub struct Progress {
     bar: ProgressBar,
     /// In a pipe, one plain line per cell instead.
     plain: bool,
+    /// Whether there are lines that stay.
+    has_lines: bool,
 }
 
 impl Progress {
@@ -37,7 +39,12 @@ impl Progress {
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
-        Self { bar, plain: !terminal }
+        Self { bar, plain: !terminal, has_lines: true }
+    }
+
+    /// Without lines that stay, if that is asked for.
+    pub fn quiet(self, quiet: bool) -> Self {
+        Self { has_lines: !quiet, ..self }
     }
 
     /// Says what is happening.
@@ -71,7 +78,9 @@ impl Progress {
 
     /// A line that stays.
     pub fn line(&self, text: &str) {
-        if self.plain {
+        if !self.has_lines {
+            // Only the bar.
+        } else if self.plain {
             errln!("{text}");
         } else {
             self.bar.println(visible(text));

@@ -65,11 +65,11 @@ pub fn run_until_interrupted(
     stacks.iter().try_for_each(|stack| require_users_xen(stack, &place))?;
     if matches!(place, Place::Manager { .. }) {
         let options = CampaignOptions { as_study, trace_to: None, again: arguments.again };
-        return at_manager::run(study, &place, &options, store);
+        return at_manager::run(study, &place, &options, arguments.quiet, store);
     }
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
     let packs = lab_image::packs_of(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
-    let progress = Progress::new(study.stacks.len() as u64);
+    let progress = Progress::new(study.stacks.len() as u64).quiet(arguments.quiet);
     let open = || {
         Lab::open(LabOptions {
             place: place.clone(),

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What separates two layers.
-const SEPARATOR: &str = "/";
+pub(crate) const SEPARATOR: &str = "/";
 
 /// What separates the layers that a write passes from those of the source.
 pub(crate) const SOURCE: &str = "//";
@@ -82,7 +82,7 @@ pub(crate) fn option_value(
 }
 
 /// As [`stack`], but what an error suggests is not looked at.
-fn read(text: &str) -> Result<Stack, StackError> {
+pub(crate) fn read(text: &str) -> Result<Stack, StackError> {
     let lines = lines(text)?;
     check::check(text, &lines)?;
     Ok(Stack::from_parts(text.to_owned(), lines))

@@ -5,6 +5,7 @@
 
 pub mod c_library;
 pub mod complaint;
+mod completion;
 mod marked;
 mod markup;
 mod nearest;
@@ -16,6 +17,7 @@ pub mod units;
 mod visible;
 mod wrap;
 
+pub use completion::Completion;
 pub use marked::{Marked, line_and_carets};
 pub use markup::markup_escaped;
 pub use nearest::nearest;

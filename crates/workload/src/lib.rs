@@ -6,6 +6,7 @@
 //!
 //! An engine is one file (or folder) under `engines/` and one line in [`engines::ENGINES`].
 
+mod complete;
 mod demand;
 pub mod engine;
 pub mod engines;
@@ -21,6 +22,7 @@ pub mod result;
 pub mod timed;
 pub mod value;
 
+pub use complete::completions;
 pub use demand::Demand;
 pub use engine::{
     About, Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step,

@@ -294,7 +294,7 @@ impl Workload {
     }
 }
 
-fn find_engine(name: &str) -> Option<&'static dyn Engine> {
+pub(crate) fn find_engine(name: &str) -> Option<&'static dyn Engine> {
     ENGINES.iter().copied().find(|engine| engine.name() == name)
 }
 

@@ -4,6 +4,7 @@ pub mod advise;
 pub mod agent;
 pub mod characterize;
 pub mod compare;
+pub mod complete;
 pub mod disk;
 pub mod doctor;
 pub mod domain_agent;

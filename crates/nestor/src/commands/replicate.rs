@@ -13,57 +13,15 @@ use crate::commands::study::{carry_out, prepare};
 use crate::commands::study_results::write_results;
 use crate::output::{print_json, style, table};
 use crate::results_file::{Access, open_for};
+use crate::studies::published;
 
-/// A published study that is part of this program.
+/// A published study, as it is listed.
 #[derive(Serialize)]
 struct Published {
     name: &'static str,
     /// Who found it, and where.
     source: &'static str,
-    #[serde(skip)]
-    file: &'static str,
-    #[serde(skip)]
-    text: &'static str,
 }
-
-const PUBLISHED: &[Published] = &[
-    Published {
-        name: "nested-fs",
-        source: "Le, Huang, Wang: Understanding Performance Implications of Nested File Systems, FAST 2012",
-        file: "studies/nested-fs.toml",
-        text: include_str!("../../../../studies/nested-fs.toml"),
-    },
-    Published {
-        name: "esx-disk",
-        source: "Ahmad and others: An Analysis of Disk Performance in VMware ESX Server Virtual Machines, WWC 2003",
-        file: "studies/esx-disk.toml",
-        text: include_str!("../../../../studies/esx-disk.toml"),
-    },
-    Published {
-        name: "virtual-nas",
-        source: "Hildebrand and others: Revisiting the Storage Stack in Virtualized NAS Environments, WIOV 2011",
-        file: "studies/virtual-nas.toml",
-        text: include_str!("../../../../studies/virtual-nas.toml"),
-    },
-    Published {
-        name: "type2-postmark",
-        source: "Đorđević, Timčenko: A performance comparison of Linux filesystems in hypervisor type 2 virtualized environment",
-        file: "studies/type2-postmark.toml",
-        text: include_str!("../../../../studies/type2-postmark.toml"),
-    },
-    Published {
-        name: "paravirtual-io",
-        source: "Armstrong, Djemame: A Performance Evaluation of Virtual Image Propagation & I/O Paravirtualization, CLOSER 2011",
-        file: "studies/paravirtual-io.toml",
-        text: include_str!("../../../../studies/paravirtual-io.toml"),
-    },
-    Published {
-        name: "image-propagation",
-        source: "Armstrong, Djemame: A Performance Evaluation of Virtual Image Propagation & I/O Paravirtualization, CLOSER 2011",
-        file: "studies/image-propagation.toml",
-        text: include_str!("../../../../studies/image-propagation.toml"),
-    },
-];
 
 /// Repeats a published study, or judges its claims by what was measured before.
 ///
@@ -71,8 +29,8 @@ const PUBLISHED: &[Published] = &[
 /// When there is no such study, or nothing could be measured.
 pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
     let Some(name) = &arguments.paper else { return list(arguments.lab.json) };
-    let Some(published) = PUBLISHED.iter().find(|p| p.name == name) else {
-        let names: Vec<&str> = PUBLISHED.iter().map(|p| p.name).collect();
+    let Some(own) = published().find(|study| study.name == name) else {
+        let names: Vec<&str> = published().map(|study| study.name).collect();
         bail!("there is no published study `{name}`\n  the published studies are: {}", names.join(", "));
     };
     let access = match (arguments.claims, arguments.how.plan) {
@@ -81,7 +39,7 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         (false, false) => Access::Adds,
     };
     let mut store = open_for(&arguments.lab, access)?;
-    let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale);
+    let read = |scale: Option<&str>| Study::parse(own.file, own.text, scale);
     if arguments.claims {
         let record = measured_before(&store, arguments, &read)?;
         return judged(&store, &record, arguments);
@@ -102,11 +60,13 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
 }
 
 fn list(json: bool) -> Result<ExitCode> {
+    let listed =
+        published().map(|study| Published { name: study.name, source: study.source.unwrap_or_default() });
     if json {
-        print_json(&PUBLISHED)?;
+        print_json(&listed.collect::<Vec<_>>())?;
     } else {
         let rows: Vec<[String; 2]> =
-            PUBLISHED.iter().map(|p| [p.name.to_owned(), p.source.to_owned()]).collect();
+            listed.map(|study| [study.name, study.source].map(str::to_owned)).collect();
         out!("{}", table(&["study", "published as"], &rows));
     }
     Ok(ExitCode::SUCCESS)

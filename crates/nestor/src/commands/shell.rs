@@ -1,16 +1,35 @@
 //! `nestor completions` and `nestor man`.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use clap::Command;
+use clap_complete::Shell;
 
 /// Prints the completions for a shell.
-pub fn completions(shell: clap_complete::Shell, mut of: Command) {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut of, "nestor", &mut text);
-    out!("{}", String::from_utf8_lossy(&text));
+pub fn completions(shell: Shell, of: Command) {
+    out!("{}", completion_script(shell, of));
 }
 
-/// Prints the manual page.
+/// What the library makes of the commands, and behind it what asks the program about the rest.
+fn completion_script(shell: Shell, mut of: Command) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut of, "nestor", &mut text);
+    let text = String::from_utf8_lossy(&text);
+    match shell {
+        Shell::Bash => format!("{text}{}", include_str!("../completions/nestor.bash")),
+        Shell::Fish => format!("{text}{}", include_str!("../completions/nestor.fish")),
+        Shell::Zsh => {
+            // Its end would begin the completion.
+            let begin = text.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(text.len());
+            format!("{}{}", &text[..begin], include_str!("../completions/nestor.zsh"))
+        }
+        _ => text.into_owned(),
+    }
+}
+
+/// Prints the manual page of the whole program.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -19,4 +38,44 @@ pub fn manual(of: Command) -> Result<()> {
     clap_mangen::Man::new(of).render(&mut text).context("the manual page could not be made")?;
     out!("{}", String::from_utf8_lossy(&text));
     Ok(())
+}
+
+/// Writes a manual page for the program and for each of its commands: `nestor.1`, `nestor-disk-check.1`.
+///
+/// # Errors
+/// When one cannot be made or written.
+pub fn manuals(of: Command, directory: &Path) -> Result<()> {
+    let place = || format!("the manual pages could not be written to {}", directory.display());
+    fs::create_dir_all(directory).with_context(place)?;
+    clap_mangen::generate_to(of, directory).with_context(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_command_has_a_page_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        manuals(Cli::command(), &folder.path().join("man")).unwrap();
+        let page = |name: &str| fs::read_to_string(folder.path().join("man").join(name)).unwrap();
+        assert!(page("nestor.1").contains("nestor\\-disk(1)"));
+        assert!(page("nestor-run.1").contains("\\fBnestor run\\fR"));
+        assert!(page("nestor-disk-check.1").contains("profile"));
+        let names: Vec<String> = fs::read_dir(folder.path().join("man"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert!(!names.iter().any(|name| name.contains("agent") || name.contains("help")), "{names:?}");
+    }
+
+    #[test]
+    fn the_script_of_zsh_ends_with_what_asks_the_program() {
+        let text = completion_script(Shell::Zsh, Cli::command());
+        assert_eq!(text.matches("$funcstack[1]").count(), 1);
+        assert!(text.starts_with("#compdef nestor"));
+    }
 }

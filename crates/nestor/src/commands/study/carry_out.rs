@@ -91,7 +91,9 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
-        say_what_begins(&record, &effort, side_by_side, spread.as_ref())?;
+        if !lab.quiet {
+            say_what_begins(&record, &effort, side_by_side, spread.as_ref())?;
+        }
         let media_here = spread.is_none().then_some(&place);
         require_room(&record.study, media_here, &effort, store.path(), work_root())?;
     }

@@ -10,9 +10,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_results::Study;
+use serde::Serialize;
 
 use crate::arguments::StudyArguments;
+use crate::output::{print_json, table};
 use crate::results_file::{Access, open_for};
+use crate::studies::{OWN_STUDIES, study_called, title};
 
 pub use carry_out::{carry_out, prepare};
 pub use user_media::{plan_lines, written_paths};
@@ -22,16 +25,40 @@ pub use user_media::{plan_lines, written_paths};
 /// # Errors
 /// What is wrong with the file, or why nothing could be measured.
 pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
+    if arguments.list {
+        return list(arguments.lab.json);
+    }
     let access = if arguments.how.plan { Access::Plans } else { Access::Adds };
     let mut store = open_for(&arguments.lab, access)?;
-    let read = |path| Study::read(path, arguments.how.scale.as_deref());
-    let study = match &arguments.file {
-        Some(path) => prepare(read(path)?, &arguments.how, &arguments.lab)
-            .with_context(|| path.display().to_string())?,
+    let study = match &arguments.study {
+        Some(name) => {
+            let study = study_called(name, arguments.how.scale.as_deref())?;
+            prepare(study, &arguments.how, &arguments.lab).with_context(|| name.display().to_string())?
+        }
         None => resume::begun_last(&store, &arguments.how, &arguments.lab)?,
     };
     let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;
     carried_out.print(&arguments.lab)
+}
+
+/// A study that comes with the program, as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    title: String,
+}
+
+/// Lists the studies that come with the program.
+fn list(json: bool) -> Result<ExitCode> {
+    let listed = OWN_STUDIES.iter().map(|own| Ok(Listed { name: own.name, title: title(own)? }));
+    let listed = listed.collect::<Result<Vec<_>>>()?;
+    if json {
+        print_json(&listed)?;
+    } else {
+        let rows: Vec<[String; 2]> = listed.into_iter().map(|l| [l.name.to_owned(), l.title]).collect();
+        out!("{}", table(&["study", "title"], &rows));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses stacks whose medium names a profile that does not exist, before anything is started.
