@@ -74,7 +74,8 @@ fn refuse_foreign(readme: &Path) -> Result<()> {
     )
 }
 
-/// The findings first, in at most ten lines, then the scoreboard, then the figures, those that are tables as text.
+/// The findings first, in at most ten lines, then the pictures, then the figures that are tables as text, and last the scoreboard,
+/// which is hundreds of lines long.
 fn readme(
     record: &StudyRecord,
     findings: &[String],
@@ -86,11 +87,10 @@ fn readme(
         "# {}\n\n{}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
          All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json); the figures: \
          [figures.json](figures.json).\n\n\
-         ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
+         ![All cells against the raw disk](matrix.svg)\n",
         record.study.title,
         findings.join("\n"),
         record.study.name,
-        board
     );
     for (name, title) in pictures {
         let _ = write!(text, "\n## {title}\n\n![{title}]({name})\n");
@@ -98,6 +98,7 @@ fn readme(
     if !tables.trim().is_empty() {
         let _ = write!(text, "\n## Tables\n\n```\n{tables}```\n");
     }
+    let _ = write!(text, "\n## Every claim\n\n```\n{board}```\n");
     text + "\n" + MARKER + "\n"
 }
 
