@@ -10,6 +10,7 @@ mod builder;
 mod damage;
 mod device;
 mod ext;
+mod f2fs;
 mod fields;
 mod file_systems;
 #[cfg(test)]

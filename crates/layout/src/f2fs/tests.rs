@@ -1,0 +1,69 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::checkpoint::Checkpoint;
+use super::superblock::Superblock;
+use crate::hostile::{Recorded, assert_sound, changes};
+use crate::read;
+
+static IMAGE: LazyLock<Recorded> = LazyLock::new(|| Recorded::unpack("f2fs-used.img.gz"));
+
+#[test]
+fn a_recorded_image_has_everything() {
+    let layout = read(&IMAGE.bytes()).unwrap();
+    assert_eq!(layout.remarks, Vec::<String>::new());
+    let summary = layout.summary().into_iter();
+    let summary: Vec<String> =
+        summary.map(|(class, bytes)| format!("{class} {}", bytes / layout.block_bytes)).collect();
+    insta::assert_snapshot!(summary.join(", "), @"file data 1522, inode 2569, directory 43, allocation map 1024, extent map 54, superblock 1026, other metadata 521, free 9625");
+}
+
+/// The file system counts the blocks of its main area that are in use.
+#[test]
+fn as_many_blocks_are_used_as_the_checkpoint_says() {
+    let image = IMAGE.bytes();
+    let superblock = Superblock::read(&image).unwrap();
+    let checkpoint = Checkpoint::read(&image, &superblock).unwrap();
+    let layout = read(&image).unwrap();
+    let main = superblock.main * layout.block_bytes;
+    let used: u64 = layout.extents.iter().filter(|e| e.start >= main).map(|e| e.bytes).sum();
+    assert_eq!(used / layout.block_bytes, checkpoint.valid_blocks);
+    assert!(checkpoint.unmounted);
+}
+
+#[test]
+fn an_older_checkpoint_counts_where_the_newer_is_cut_off() {
+    let places = |image: &dyn crate::ReadAt| {
+        let superblock = Superblock::read(image).unwrap();
+        let checkpoint = Checkpoint::read(image, &superblock).unwrap();
+        (superblock.checkpoints, checkpoint.journal.0)
+    };
+    let (first, newer) = places(&IMAGE.bytes());
+    let place = if newer < first + 512 { first } else { first + 512 };
+    let mut changed = IMAGE.changed(&[]);
+    changed.set(place as usize * 4096, &[0xff; 8]);
+    let (_, older) = places(&changed);
+    assert_ne!(older < first + 512, newer < first + 512);
+}
+
+#[test]
+fn other_block_sizes_are_not_understood() {
+    let mut changed = IMAGE.changed(&[]);
+    changed.set(1024 + 16, &14_u32.to_le_bytes());
+    insta::assert_snapshot!(read(&changed).unwrap_err().to_string(), @"the f2fs file system uses blocks of 2^14 bytes and segments of 2^9 blocks, which is not supported");
+}
+
+#[test]
+fn what_does_not_fit_the_device_is_damage() {
+    let mut short = IMAGE.changed(&[]);
+    short.truncate(1 << 20);
+    insta::assert_snapshot!(read(&short).unwrap_err().to_string(), @"the f2fs file system is damaged at byte 1060: it has 16384 blocks, more than the device; check it with its fsck");
+}
+
+proptest! {
+    #[test]
+    fn any_damage_gives_an_error_or_a_layout(changes in changes()) {
+        assert_sound(read(&IMAGE.changed(&changes)));
+    }
+}
