@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::lab_machine::LabMachine;
 use support::{Ended, Sandbox, alone, can_run, failures, has_program, json, signal, write_program};
 
 const MIB: u64 = 1 << 20;
@@ -341,4 +342,42 @@ fn an_instance_lives_on_one_host_with_its_image_from_the_other() {
         assert!(states.iter().all(|state| state["seconds"].as_f64() >= Some(0.0)), "{states:?}");
         hosts.assert_nothing_left();
     }
+}
+
+/// All files of a machine of the lab but those of kernels, with their lengths and the times of their last change.
+const FILES: &str = r"find / \( -fstype proc -o -fstype sysfs -o -fstype devtmpfs \) -prune -o -type f -printf '%p %s %T@\n' | sort";
+
+/// What every run may change: what it was told to keep, and the cache.
+const ALLOWED: [&str; 2] = ["/root/results.sqlite", "/root/.cache/nestor/"];
+
+#[test]
+#[ignore = "builds stacks in an emulated machine, some minutes; part of `make test-long`"]
+fn on_one_machine_the_repository_is_a_namespace() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let mut machine = LabMachine::boot_with_transfers(&sandbox);
+    machine.said(&["modprobe", "null_blk", "nr_devices=2", "memory_backed=1", "gb=1"]);
+    let files = |machine: &mut LabMachine| -> Vec<String> {
+        machine.said(&["sh", "-c", FILES]).lines().map(str::to_owned).collect()
+    };
+    let before = files(&mut machine);
+    for way in ["scp", "gridftp", "nbd", "http", "http:ranges=4", "rsync"] {
+        let stack = format!(
+            "ext4/loop/copy:{way}/ext4/dev:/dev/nullb0//link:rate=200mbit/raw:size=16M/ext4/dev:/dev/nullb1"
+        );
+        let run = ["{nestor}", "run", "--on", "this", &stack, LOAD, "-n", "1", "--no-trace", "--json"];
+        let overwrite = ["--overwrite", "/dev/nullb0", "--overwrite", "/dev/nullb1"];
+        let said = machine.said(&[&run[..], &overwrite, &["--store", "/root/results.sqlite"]].concat());
+        let transfer = json(&said)[0]["environment"]["settings"]["transfer"].to_string();
+        assert!(transfer.contains("16 MiB in ") && transfer.contains("SHA-256 equal"), "{way}: {transfer}");
+        machine.assert_nothing_left();
+    }
+    let after = files(&mut machine);
+    let new: Vec<&String> = after.iter().filter(|line| !before.contains(line)).collect();
+    let others: Vec<_> =
+        new.iter().filter(|line| !ALLOWED.iter().any(|allowed| line.starts_with(allowed))).collect();
+    assert!(others.is_empty(), "{others:?}");
 }

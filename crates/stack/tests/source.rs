@@ -200,11 +200,36 @@ fn the_two_machines_of_a_source_are_the_labs_or_the_users() {
         }
     }
     let refused = |stack: &str, place: &str| in_place(stack, place).unwrap_err();
-    insta::assert_snapshot!(refused("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd", "this"), @"");
-    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:scp/{USERS_MEDIA}"), "ssh:node"), @"");
-    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:multicast/{USERS_MEDIA}"), "this"), @"");
-    insta::assert_snapshot!(refused(&format!("ext4/kvm/overlay:over=nfs/{USERS_MEDIA}"), "ssh:a,ssh:b"), @"");
-    insta::assert_snapshot!(refused(&format!("ext4/vbox/copy:scp/{USERS_MEDIA}"), "this"), @"");
+    insta::assert_snapshot!(refused("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd", "this"), @r"
+    a stack cannot be used
+      ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
+                             ^^^ a modelled disk needs the emulated host, but this is `--on this`
+      omit `--on`, or use a disk of yours: dev:/dev/… or file:/…
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:scp/{USERS_MEDIA}"), "ssh:node"), @r"
+    a stack cannot be used
+      ext4/kvm/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+                                              ^^^^ a link joins two machines, but `--on ssh:node` is one
+      name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:multicast/{USERS_MEDIA}"), "this"), @r"
+    a stack cannot be used
+      ext4/kvm/copy:multicast/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+               ^^^^^^^^^^^^^^ multicast sends to every machine of the network, and this is `--on this`
+      use another protocol, as in copy:nbd, or `--on emulated`
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/overlay:over=nfs/{USERS_MEDIA}"), "ssh:a,ssh:b"), @r"
+    a stack cannot be used
+      ext4/kvm/overlay:over=nfs/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+                            ^^^ only repositories of the lab serve an overlay over NFS
+      omit it: qemu-nbd serves it; or use `--on emulated`
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/vbox/copy:scp/{USERS_MEDIA}"), "this"), @r"
+    a stack cannot be used
+      ext4/vbox/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+           ^^^^ vbox does not run images that come from a source
+      use kvm or tcg, or an image without a source
+    ");
     let with_rate = format!("ext4/kvm/copy:scp/{}", USERS_MEDIA.replace("link", "link:rate=1mbit"));
     in_place(&with_rate, "this").unwrap();
     assert!(refused(&with_rate, "ssh:a,ssh:b").contains("rate is of links that Nestor makes"));

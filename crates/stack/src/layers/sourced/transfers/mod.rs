@@ -267,7 +267,12 @@ mod tests {
         unshare --mount -- sh -c mount -t tmpfs -o mode=755 none /run && mkdir /run/sshd && exec "$@" sh /usr/sbin/sshd -D -e -f /w/transfer/sshd_config
         scp -q -i /w/transfer/user_key -F none -o IdentitiesOnly=yes -P 20810 -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o Compression=no root@10.78.5.1:/m6/disk.raw /m3/disk.raw
         "#);
-        insta::assert_snapshot!(users_commands("copy:gridftp"), @"");
+        insta::assert_snapshot!(users_commands("copy:gridftp"), @r#"
+        /w/transfer/gridftp.conf:
+
+        unshare --mount -- sh -c mount --bind -- "$1" /etc/hosts && shift && exec "$@" sh /w/transfer/hosts env GLOBUS_HOSTNAME=repository globus-gridftp-server -aa -anonymous-user root -allow-root -port 20810 -control-interface 10.78.5.1 -data-interface 10.78.5.1 -allow-from 10.78.5.2 -restrict-paths R/m6 -c /w/transfer/gridftp.conf
+        unshare --mount -- sh -c mount --bind -- "$1" /etc/hosts && shift && exec "$@" sh /w/transfer/hosts env GLOBUS_HOSTNAME=node globus-url-copy ftp://10.78.5.1:20810/m6/disk.raw file:///m3/disk.raw
+        "#);
         insta::assert_snapshot!(users_commands("copy:nbd"), @r"
         qemu-nbd --read-only --persistent --shared 16 --port 20810 --format raw --bind 10.78.5.1 /m6/disk.raw
         nbdcopy nbd://10.78.5.1:20810 /m3/disk.raw
