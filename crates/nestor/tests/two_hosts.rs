@@ -7,7 +7,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -360,7 +360,7 @@ fn on_one_machine_the_repository_is_a_namespace() {
     let sandbox = Sandbox::new();
     let mut machine = LabMachine::boot_with_transfers(&sandbox);
     machine.said(&["modprobe", "null_blk", "nr_devices=2", "memory_backed=1", "gb=1"]);
-    let files = |machine: &mut LabMachine| -> Vec<String> {
+    let files = |machine: &mut LabMachine| -> BTreeSet<String> {
         machine.said(&["sh", "-c", FILES]).lines().map(str::to_owned).collect()
     };
     let before = files(&mut machine);
@@ -376,8 +376,8 @@ fn on_one_machine_the_repository_is_a_namespace() {
         machine.assert_nothing_left();
     }
     let after = files(&mut machine);
-    let new: Vec<&String> = after.iter().filter(|line| !before.contains(line)).collect();
+    let new = after.difference(&before);
     let others: Vec<_> =
-        new.iter().filter(|line| !ALLOWED.iter().any(|allowed| line.starts_with(allowed))).collect();
+        new.filter(|line| !ALLOWED.iter().any(|allowed| line.starts_with(allowed))).collect();
     assert!(others.is_empty(), "{others:?}");
 }
