@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 
 use nestor_machine::FileKind;
-use nestor_stack::{MachineIndex, MediumKind, Place, Stack};
+use nestor_stack::{Layer, MachineIndex, MediumKind, Place, Stack};
 
 use crate::lab_problem::{LabProblem, MemoryDemand};
 use crate::user_medium::{not_there, wrong_kind};
@@ -19,7 +19,10 @@ pub fn require_machine(stack: &Stack, place: &Place, available_bytes: u64) -> Re
     let machines = match place {
         Place::Emulated(_) => memory::roots_need(stack),
         Place::This => {
-            require_medium(stack)?;
+            [Some(stack.medium()), stack.source().last()]
+                .into_iter()
+                .flatten()
+                .try_for_each(require_medium)?;
             let machines = stack.machines();
             let guests = machines.inside(MachineIndex::OUTERMOST);
             guests.map(|guest| (guest, memory::guest_needs(stack, guest))).collect()
@@ -46,8 +49,7 @@ pub(crate) fn require_memory(
 }
 
 /// Refuses a device or file of the user's that is not there, or is of another kind.
-fn require_medium(stack: &Stack) -> Result<(), BuildError> {
-    let medium = stack.medium();
+fn require_medium(medium: &Layer) -> Result<(), BuildError> {
     let wanted = match medium.medium_kind() {
         Some(MediumKind::Device) => FileKind::BlockDevice,
         Some(MediumKind::File) => FileKind::File,
@@ -108,6 +110,8 @@ mod tests {
         assert_eq!(refused(&as_file, &Place::This), "fine");
         assert!(refused(&format!("ext4/dev:{shown}"), &Place::This).contains("write `file:"));
         assert!(refused("ext4/dev:/dev/none", &Place::This).contains("`lsblk` lists the devices"));
+        let with_source = format!("ext4/kvm/copy:scp/{as_file}//link/raw/ext4/dev:/dev/none");
+        assert!(refused(&with_source, &Place::This).contains("`lsblk` lists the devices"));
         let said = refused(&format!("ext4/kvm:memory=900G/file:{shown}"), &Place::This);
         assert!(said.contains("guest: 921600 MiB"), "{said}");
     }

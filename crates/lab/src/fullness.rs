@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use nestor_machine::{Command, Machine};
-use nestor_stack::{LayerIndex, Stack};
+use nestor_stack::{LayerIndex, MachineIndex, Stack};
 
 use crate::{BuiltStack, Lab};
 
@@ -31,7 +31,7 @@ impl Lab {
         if let Some(path) =
             built.stack.medium().path().and_then(Path::parent).map(|p| p.display().to_string())
         {
-            if is_full(ground, &path) {
+            if is_full(&built.machines[MachineIndex::OUTERMOST].machine, &path) {
                 full.push(format!(
                     "the file system of {path}, which holds the medium, is full: free some space there, or \
                      use a smaller data set (`scale=`)"

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use nestor_link::{End, FRAME_OVERHEAD_BYTES};
 use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, MachinePlace, NfsExport, ProgramEnd};
 use nestor_stack::layers::network::{LinkOptions, NfsVersion};
+use nestor_stack::layers::sourced::transfers::USERS_PORT;
 use nestor_stack::{Accelerator, LayerIndex, MachineIndex, Place, Relation, Stack};
 use serde::Deserialize;
 
@@ -20,7 +21,7 @@ use crate::lab_problem::LabProblem;
 use crate::link::{bring_up, enable_loopback};
 use crate::link_counters::{KernelLink, LinkEnd, from_json};
 use crate::link_problem::{KernelPart, LinkProblem, NetworkService};
-use crate::progressing::{Offered, Progressing, Remote, Thing};
+use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::Guests;
 use crate::standing::Standing;
 use crate::{BuildError, Lab, network_disk, network_file_system};
@@ -49,8 +50,8 @@ const NFS_PORTS: [(u16, NetworkService); 3] = [
 ];
 
 impl Lab {
-    /// Makes the client and the link of a stack on the kernel of this machine, before anything else of it is made, so that what the kernel cannot do is known
-    /// first.
+    /// Makes the machine beside that with the medium, and the link of a stack, on the kernel of this machine, before anything else of it is made, so
+    /// that what the kernel cannot do is known first. That machine is the client, or the repository of a source.
     ///
     /// # Errors
     /// What this machine cannot do, or what of the user's is in the way.
@@ -59,25 +60,31 @@ impl Lab {
         progressing: &mut Progressing<'_>,
     ) -> Result<(), BuildError> {
         let stack = progressing.stack;
-        let mut links = stack.indexed_layers().filter_map(|(index, layer)| Some((index, layer.link()?)));
+        let mut links = stack.indexed_all().filter_map(|(index, layer)| Some((index, layer.link()?)));
         let Some((index, options)) = links.next().filter(|_| !self.place.is_emulated()) else {
             return Ok(());
         };
         drop(links);
-        let server = self.host(stack, Guests::Kept)?.machine.clone();
+        let host = self.host(stack, Guests::Kept)?.machine.clone();
         if matches!(self.place, Place::SshPair { .. }) {
-            return self.prepare_wire(progressing, index, &server);
+            return self.prepare_wire(progressing, index, &host);
         }
-        self.load_modules(&server, MODULES);
-        self.check_services(stack, [&server, &server])?;
-        check_network(&server, index)?;
-        let client_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
-        let client = self.start_client(stack, (index, client_index), &server)?;
-        progressing.note_undo(client_index, UndoStep::Stop);
-        let [lower, upper] = join(&[&server, &client], stack, index, &options)?;
-        let end = |machine, interface, end| LinkEnd { machine, interface, address: address(index, end) };
-        let ends = [end(server, lower, End::Lower), end(client, upper, End::Upper)];
-        self.kernel_links.push(KernelLink { index, ends });
+        self.load_modules(&host, MODULES);
+        self.check_services(stack, [&host, &host])?;
+        check_network(&host, index)?;
+        let beside_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
+        let beside = self.start_beside(stack, (index, beside_index), &host)?;
+        progressing.note_undo(beside_index, UndoStep::Stop);
+        let (machines, apart) = (in_order(stack, host, beside), end_beside(stack));
+        let interfaces = join((machines.each_ref(), apart), stack, index, &options)?;
+        let mut ends = machines
+            .into_iter()
+            .zip(interfaces)
+            .zip(End::BOTH)
+            .map(|((machine, interface), end)| LinkEnd { machine, interface, address: address(index, end) });
+        if let (Some(lower), Some(upper)) = (ends.next(), ends.next()) {
+            self.kernel_links.push(KernelLink { index, ends: [lower, upper] });
+        }
         Ok(())
     }
 
@@ -90,13 +97,17 @@ impl Lab {
         }
     }
 
-    /// Refuses a stack of which a kernel lacks a part, or that would disturb servers of the user's.
+    /// Refuses a stack of which a kernel lacks a part, for which a program is not installed, or that would disturb servers of the user's.
     pub(crate) fn check_services(
         &mut self,
         stack: &Stack,
         [server, client]: [&Machine; 2],
     ) -> Result<(), BuildError> {
         let mut ports = Vec::new();
+        if stack.sourced_image().is_some() {
+            self.check_programs(stack, [server, client])?;
+            ports.push((USERS_PORT, NetworkService::Images));
+        }
         for layer in stack.layers() {
             if let Some(options) = layer.network_file_system() {
                 self.load_modules(server, network_file_system::SERVER_MODULES);
@@ -148,8 +159,8 @@ impl Lab {
         }
     }
 
-    /// Starts the agent of the client in namespaces of its own.
-    fn start_client(
+    /// Starts the agent of the client, or of the repository, in namespaces of its own.
+    fn start_beside(
         &mut self,
         stack: &Stack,
         (link, index): (LayerIndex, MachineIndex),
@@ -187,10 +198,8 @@ impl Lab {
         let Some(link) = self.kernel_link(index) else {
             return Err(BuildError::refused(stack.layer(index), "its interfaces were not made"));
         };
-        let [server_address, client_address] = link.ends.each_ref().map(|end| end.address.clone());
-        let interface = link.ends[End::Upper.index()].interface.clone();
         let mtu = stack.layer(index).link().map_or(0, |options| options.mtu);
-        let remote = Remote { server, server_address, client_address, interface, mtu };
+        let (remote, _) = link.to_server(server, mtu);
         Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
     }
 
@@ -203,6 +212,16 @@ impl Lab {
     pub fn logs_frames(&self) -> bool {
         self.place.is_emulated()
     }
+}
+
+/// At which end of its link the machine is that is beside the one with the medium: above it, or below that of a source.
+fn end_beside(stack: &Stack) -> End {
+    if stack.source().is_empty() { End::Upper } else { End::Lower }
+}
+
+/// The machine with the medium and the one beside it, the one at the lower end of their link first.
+pub(crate) fn in_order(stack: &Stack, host: Machine, beside: Machine) -> [Machine; 2] {
+    if end_beside(stack) == End::Lower { [beside, host] } else { [host, beside] }
 }
 
 pub(crate) fn problem(link: LinkProblem) -> BuildError {
@@ -260,27 +279,29 @@ fn check_network(server: &Machine, index: LayerIndex) -> Result<(), BuildError> 
     Ok(())
 }
 
-/// Makes the pair of interfaces, gives each its address, and the wire its properties; what each machine calls its interface.
+/// Makes the pair of interfaces, gives each its address, and the wire its properties; what each machine calls its interface. The machine at one of
+/// the ends is in a namespace.
 fn join(
-    machines: &[&Machine; 2],
+    (machines, apart): ([&Machine; 2], End),
     stack: &Stack,
     index: LayerIndex,
     options: &LinkOptions,
 ) -> Result<[String; 2], BuildError> {
-    let [server, client] = machines;
+    let (beside, host) = (machines[apart.index()], machines[apart.other().index()]);
     let not_made = |part| move |said| not_made(stack.layer(index).label(), part, said);
-    let process = client.facts()?.pid.to_string();
+    let process = beside.facts()?.pid.to_string();
     let name = format!("nestor{process}");
     let mac = |end: End| format!("02:4e:45:55:{:02x}:{:02x}", index.position(), end.index() + 1);
     let macs = End::BOTH.map(mac);
-    let pair = ["ip", "link", "add", "name", &name, "address", &macs[0], "type", "veth"];
-    let peer = ["peer", "name", "eth0", "address", &macs[1], "netns", &process];
-    let made = server.run_ok(Command::new([&pair[..], &peer[..]].concat()));
+    let (host_mac, beside_mac) = (&macs[apart.other().index()], &macs[apart.index()]);
+    let pair = ["ip", "link", "add", "name", &name, "address", host_mac, "type", "veth"];
+    let peer = ["peer", "name", "eth0", "address", beside_mac, "netns", &process];
+    let made = host.run_ok(Command::new([&pair[..], &peer[..]].concat()));
     made.map_err(not_made(KernelPart::VirtualInterfaces))?;
-    enable_loopback(client)?;
+    enable_loopback(beside)?;
     let mut interfaces = [String::new(), String::new()];
     for ((machine, mac), end) in machines.iter().zip(&macs).zip(End::BOTH) {
-        let interface = if end == End::Lower { name.as_str() } else { "eth0" };
+        let interface = if end == apart { "eth0" } else { name.as_str() };
         // One frame at a time comes to the wire, as from a real card: netem would take a segment of 64 KiB for one frame.
         let one_frame = ["ip", "link", "set", "dev", interface, "gso_max_segs", "1"];
         machine.run_ok(Command::new(one_frame))?;

@@ -11,9 +11,7 @@ use nestor_machine::{
     Command, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec, hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
-use nestor_stack::{
-    Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Relation, Stack,
-};
+use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Stack};
 
 use crate::accelerators::{AcceleratorMemory, MachineIdentity};
 use crate::doctor::find_program;
@@ -99,8 +97,10 @@ pub struct Lab {
     pub(crate) slowest_boot_ms: BTreeMap<Depth, u64>,
     /// The client, where it is a machine of the user's. Dropped before its server: it uses what that has.
     pub(crate) client_ground: Option<Ground>,
+    /// Whether the outermost machine is the client, as of a stack with a source.
+    pub(crate) client_is_outermost: bool,
     // Dropped last: it takes down the machines that the others describe.
-    ground: Ground,
+    pub(crate) ground: Ground,
 }
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
@@ -166,6 +166,7 @@ impl Lab {
             host_memory_bytes: 0,
             slowest_boot_ms: BTreeMap::new(),
             client_ground,
+            client_is_outermost: false,
             ground,
         })
     }
@@ -229,7 +230,7 @@ impl Lab {
         }
         (self.progress)("making the lab image there (a few minutes, once)");
         let command = Command::new(["{nestor}", "lab", "build", "--json"]).timeout_s(3600);
-        let text = self.ground.machine().run_ok(command)?;
+        let text = self.ground_of_guests().machine().run_ok(command)?;
         let files: LabFiles = parse_lab_files(&text).ok_or(LabProblem::UnknownImage)?;
         self.image = Some(files.clone());
         Ok(files)
@@ -255,15 +256,8 @@ impl Lab {
             self.emulate_host(stack, guests)?;
         } else if let Some(bytes) = memory::stated_host_memory(stack) {
             return Err(LabProblem::HostMemoryIsGiven { place: self.place.clone(), bytes }.into());
-        } else if self.machines.is_empty() {
-            let host = Standing {
-                machine: self.ground.machine().clone().labelled(&MachineLabel::Host.to_string()),
-                accelerator: Accelerator::Hardware,
-                facts: self.ground_facts.clone(),
-                greeted_ns: None,
-                booted: None,
-            };
-            self.machines.push(Relation::Outermost, host);
+        } else {
+            self.take_ground_of(stack)?;
         }
         self.standing(MachineIndex::OUTERMOST)
     }
@@ -417,7 +411,7 @@ impl Lab {
     /// What is remembered of KVM for a guest at `depth`.
     pub(crate) fn guest_identity(&self, depth: Depth) -> MachineIdentity {
         let hash = self.image.as_ref().and_then(|image| image.hash.as_ref());
-        let ground = MachineIdentity::of_ground(&self.ground_facts, hash);
+        let ground = MachineIdentity::of_ground(self.facts_of_host(), hash);
         if self.place.is_emulated() { ground.nested(self.host_accelerator(), depth) } else { ground }
     }
 

@@ -24,6 +24,24 @@ impl fmt::Display for MemoryDemand {
     }
 }
 
+/// A program that a machine of the user's does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingProgram {
+    /// The machine, as the user names it.
+    pub machine: String,
+    /// The program.
+    pub program: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+}
+
+impl fmt::Display for MissingProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, program, package } = self;
+        write!(f, "{program} on {machine} (`apt-get install {package}`)")
+    }
+}
+
 /// Why the place where stacks are built is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum LabProblem {
@@ -113,6 +131,17 @@ pub enum LabProblem {
         /// One for each step.
         problems: Vec<MachineError>,
     },
+    /// Machines of the user's lack programs.
+    #[error(
+        "`{layer}` needs programs that are not installed: {}; nothing was written",
+        missing.iter().map(MissingProgram::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    NoPrograms {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// Each of them.
+        missing: Vec<MissingProgram>,
+    },
     /// A link that this machine's own kernel cannot be.
     #[error(transparent)]
     Link(#[from] LinkProblem),
@@ -141,6 +170,21 @@ pub enum LabProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_programs_are_said_with_their_machine_and_package() {
+        let of = |machine: &str, program, package| MissingProgram {
+            machine: machine.to_owned(),
+            program,
+            package,
+        };
+        let missing = vec![of("storage-1", "nginx", "nginx-light"), of("node-1", "curl", "curl")];
+        assert_eq!(
+            LabProblem::NoPrograms { layer: "copy:http".to_owned(), missing }.to_string(),
+            "`copy:http` needs programs that are not installed: nginx on storage-1 (`apt-get install nginx-light`), curl on \
+             node-1 (`apt-get install curl`); nothing was written"
+        );
+    }
 
     #[test]
     fn too_much_memory_is_said_of_each_machine() {

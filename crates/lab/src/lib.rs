@@ -12,6 +12,7 @@ pub mod doctor;
 mod error;
 mod file_system;
 mod fullness;
+mod grounds;
 mod guest_network;
 mod held_memory;
 mod hypervisor;
@@ -61,7 +62,7 @@ pub use built::{
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
-pub use lab_problem::{LabProblem, MemoryDemand};
+pub use lab_problem::{LabProblem, MemoryDemand, MissingProgram};
 pub use link_problem::{KernelPart, LinkProblem, NetworkService};
 pub use memory::{cell_needs, host_needs};
 pub use network_loss::{Network, NetworkLoss};

@@ -2,9 +2,11 @@
 
 use nestor_link::{LinkStatistics, Sent};
 use nestor_machine::{Cause, Command, Machine, MachineError, Refusal};
-use nestor_stack::LayerIndex;
+use nestor_stack::{LayerIndex, MachineIndex};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::progressing::Remote;
 
 /// An end of a link.
 pub(crate) struct LinkEnd {
@@ -23,6 +25,19 @@ pub(crate) struct KernelLink {
 }
 
 impl KernelLink {
+    /// The way to the machine at the lower end, and what that calls its interface.
+    pub(crate) fn to_server(&self, server: MachineIndex, mtu: u16) -> (Remote, String) {
+        let [lower, upper] = &self.ends;
+        let remote = Remote {
+            server,
+            server_address: lower.address.clone(),
+            client_address: upper.address.clone(),
+            interface: upper.interface.clone(),
+            mtu,
+        };
+        (remote, lower.interface.clone())
+    }
+
     /// What each end has sent since it was made, from the interfaces' counters.
     ///
     /// # Errors

@@ -82,6 +82,8 @@ pub enum NetworkService {
     Mount,
     /// `qemu-nbd`, or another server of network disks.
     NetworkDisk,
+    /// Whatever is where a repository serves its image.
+    Images,
 }
 
 impl fmt::Display for NetworkService {
@@ -91,6 +93,7 @@ impl fmt::Display for NetworkService {
             Self::Nfs => "an NFS server",
             Self::Mount => "rpc.mountd",
             Self::NetworkDisk => "a server of network disks",
+            Self::Images => "a server",
         })
     }
 }

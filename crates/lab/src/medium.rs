@@ -111,7 +111,10 @@ impl Lab {
         let machine = progressing.machine(on);
         user_medium::take(&machine, layer, &path, kind, allowed)?;
         progressing.note_undo(on, UndoStep::Release(path.clone()));
-        medium_class::note(progressing, on, layer, kind);
+        if on == MachineIndex::OUTERMOST {
+            // That of a repository is no workload's.
+            medium_class::note(progressing, on, layer, kind);
+        }
         if kind == MediumKind::Device {
             return Ok((path, false));
         }

@@ -1,5 +1,6 @@
 //! Builds NFS: the server exports a directory, the client mounts it. Both are the kernel's.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use nestor_machine::{Cause, Command, EXPORTED, Machine, MachineError, Mounting, NfsExport, ReadySign};
@@ -20,6 +21,9 @@ const THREADS: &str = "8";
 
 /// The port at which `rpc.mountd` answers clients of version 3, which otherwise ask a port mapper.
 pub(crate) const MOUNT_PORT: u16 = 20048;
+
+/// Where its own machine reaches it.
+const MOUNT_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, MOUNT_PORT);
 
 /// The kernel's name of the file system.
 pub(crate) const KIND: &str = "nfs";
@@ -214,7 +218,7 @@ fn start_mount_server(
     server: &Machine,
     remote: &Remote,
 ) -> Result<(), MachineError> {
-    start_server(progressing, server, remote, (&MOUNT_COMMAND, ReadySign::Port(MOUNT_PORT)))
+    start_server(progressing, server, remote, (&MOUNT_COMMAND, ReadySign::Port(MOUNT_ADDRESS)))
 }
 
 /// Starts a program that runs until the stack is taken down, and waits until it is ready. The error has what it printed.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::layers::hypervisors::{LIBVIRT_FOR_XEN, RunBy};
+use nestor_stack::layers::sourced::transfers::TRANSFERS;
 use nestor_stack::registry;
 use nestor_workload::engines::ENGINES;
 
@@ -36,10 +37,12 @@ pub(crate) fn of_lab_machine(machine: &Machine) -> Result<BTreeMap<String, Strin
     Ok(all.into_iter().filter(|(name, _)| kept.contains(name.as_str())).collect())
 }
 
-/// Of the ground, if it is a Debian; another distribution's packages are not asked for.
+/// Of the ground, if it is a Debian; another distribution's packages are not asked for. The lab's own images have what copies images in a pack,
+/// which is part of what they are; here it is what is installed.
 pub(crate) fn of_debian_machine(machine: &Machine) -> BTreeMap<String, String> {
-    let argv =
-        ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(packages());
+    let transfers = TRANSFERS.iter().flat_map(|transfer| transfer.packages).copied();
+    let wanted: BTreeSet<&str> = packages().into_iter().chain(transfers).collect();
+    let argv = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(wanted);
     let Ok(finished) = machine.run(Command::new(argv)) else { return BTreeMap::new() };
     finished
         .stdout_text()

@@ -119,9 +119,8 @@ impl Lab {
         if let Some(booted) = self.machines.get(index).and_then(|standing| standing.booted.as_ref()) {
             return booted.packages.clone();
         }
-        let of_client = self.client_ground.as_ref().filter(|_| index != MachineIndex::OUTERMOST);
-        if let Some(client) = of_client {
-            return packages::of_debian_machine(client.machine());
+        if let Some(own) = self.machines.get(index).filter(|_| self.client_ground.is_some()) {
+            return packages::of_debian_machine(&own.machine);
         }
         let ground = self.ground().clone();
         self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()

@@ -7,7 +7,7 @@ use nestor_stack::{Accelerator, LayerIndex, MachineIndex, Relation};
 use serde::Deserialize;
 
 use crate::built::UndoStep;
-use crate::kernel_link::problem;
+use crate::kernel_link::{in_order, problem};
 use crate::link_counters::{KernelLink, LinkEnd, from_json, parse_json};
 use crate::link_problem::LinkProblem;
 use crate::progressing::Progressing;
@@ -15,31 +15,32 @@ use crate::standing::Standing;
 use crate::{BuildError, Lab};
 
 impl Lab {
-    /// Takes the client of a stack and its wire to the server.
+    /// Takes the client of a stack and its wire to the server, or the repository and its wire to the node.
     pub(crate) fn prepare_wire(
         &mut self,
         progressing: &mut Progressing<'_>,
         index: LayerIndex,
-        server: &Machine,
+        host: &Machine,
     ) -> Result<(), BuildError> {
         let stack = progressing.stack;
-        let client_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
-        let label = stack.machines()[client_index].label;
-        let Some(client) = self.client_ground.as_ref().map(|ground| ground.machine().clone()) else {
-            return Err(BuildError::refused(stack.layer(index), "its client was not connected"));
+        let beside_index = stack.machine_across(index).unwrap_or(MachineIndex::OUTERMOST);
+        let label = stack.machines()[beside_index].label;
+        let Some(beside) = self.ground_beside(stack).map(|ground| ground.machine().clone()) else {
+            return Err(BuildError::refused(stack.layer(index), "its other end was not connected"));
         };
-        let client = client.labelled(&label.to_string());
-        self.check_services(stack, [server, &client])?;
-        let ends = self.find_ends(server, &client)?;
+        let beside = beside.labelled(&label.to_string());
+        let [server, client] = in_order(stack, host.clone(), beside.clone());
+        self.check_services(stack, [&server, &client])?;
+        let ends = self.find_ends(&server, &client)?;
         let standing = Standing {
-            facts: client.facts()?,
-            machine: client,
+            facts: beside.facts()?,
+            machine: beside,
             accelerator: Accelerator::Hardware,
             greeted_ns: None,
             booted: None,
         };
-        self.machines.insert(client_index, Relation::Beside(MachineIndex::OUTERMOST), standing);
-        progressing.note_undo(client_index, UndoStep::Stop);
+        self.machines.insert(beside_index, Relation::Beside(MachineIndex::OUTERMOST), standing);
+        progressing.note_undo(beside_index, UndoStep::Stop);
         let [lower, upper] = ends.each_ref().map(|end| format!("{} ({})", end.interface, end.address));
         progressing
             .settings

@@ -26,7 +26,7 @@ pub use machine_facts::Facts;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 22;
+pub const PROTOCOL: u32 = 23;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -120,8 +120,8 @@ pub enum ReadySign {
     File(String),
     /// It takes connections at a Unix socket (absolute path); the file of one is there before, and may be that of an earlier program.
     Socket(String),
-    /// It takes TCP connections of its own machine at a port.
-    Port(u16),
+    /// It takes TCP connections of its own machine at an address.
+    Port(std::net::SocketAddrV4),
 }
 
 impl fmt::Display for ReadySign {
@@ -129,7 +129,7 @@ impl fmt::Display for ReadySign {
         match self {
             Self::File(path) => write!(f, "made {path}"),
             Self::Socket(path) => write!(f, "listened at {path}"),
-            Self::Port(port) => write!(f, "listened at TCP port {port}"),
+            Self::Port(at) => write!(f, "listened at TCP port {} of {}", at.port(), at.ip()),
         }
     }
 }

@@ -29,7 +29,7 @@ impl SettledPlace {
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
     /// Where to build the stack, and whose earlier results count: emulated, this, ssh:HOST; a stack with a link also
-    /// ssh:CLIENT,ssh:SERVER; domain:NAME is a virtual machine of yours that libvirt runs here; ec2:URL and
+    /// ssh:CLIENT,ssh:SERVER, and one with a source ssh:NODE,ssh:REPOSITORY; domain:NAME is a virtual machine of yours that libvirt runs here; ec2:URL and
     /// opennebula:URL are managers of a cloud, which start an instance (by=ec2, by=opennebula). If KVM is not usable and Nestor can attach to QEMU, an emulated host runs in virtual time, in which
     /// results repeat to the last bit (emulated:time=virtual); otherwise it runs in real time (emulated:time=real). In virtual time,
     /// emulated:cpu=4000mips models a faster processor

@@ -21,9 +21,9 @@ pub enum Place {
     Domain(String),
     /// On the kernels of two other machines, reached by ssh, with the wire between them as the link of the stack.
     SshPair {
-        /// The machine above the link.
+        /// The machine above the link: the node of a stack with a source.
         client: String,
-        /// The machine below it, which has the medium.
+        /// The machine below it: the repository of a stack with a source; of others it has the medium.
         server: String,
     },
     /// At a manager of a cloud, which starts an instance on whichever of its nodes it likes. Nothing of the stack is built: it is what the

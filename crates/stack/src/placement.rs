@@ -2,6 +2,7 @@
 
 use crate::error::Candidate;
 use crate::layers::hypervisors::without_disk;
+use crate::layers::sourced::{OVER, ServedOver};
 use crate::{
     Crossing, HostTime, Layer, LayerDefinition, LayerIndex, LinkOptions, MachineIndex, MediumKind, Place,
     Relation, Stack, StackError,
@@ -61,11 +62,35 @@ impl Stack {
     }
 }
 
-/// The repository is a machine of the lab.
+/// What of a source only the lab has. Whether a place has two machines is a question of the link.
 fn misplaced_source(stack: &Stack, place: &Place) -> Option<Misplaced> {
     let at = stack.sourced_image().filter(|_| !place.is_emulated())?;
-    let message = format!("its source is a machine of the lab, and this is `--on {place}`");
-    Some(Misplaced::layer(at, message, "use `--on emulated`, or an image without a source"))
+    let image = stack.layer(at);
+    if let Some(copy) = image.copy().filter(|copy| !copy.transfer.on_users_networks) {
+        let message = format!(
+            "{} sends to every machine of the network, and this is `--on {place}`",
+            copy.transfer.name
+        );
+        return Some(Misplaced::layer(
+            at,
+            message,
+            "use another protocol, as in copy:nbd, or `--on emulated`",
+        ));
+    }
+    if image.overlay().is_some_and(|overlay| overlay.over == ServedOver::Nfs) {
+        let message = "only repositories of the lab serve an overlay over NFS";
+        return Some(Misplaced::option(
+            at,
+            OVER,
+            message,
+            "omit it: qemu-nbd serves it; or use `--on emulated`",
+        ));
+    }
+    let hosted = stack.indexed_layers().find(|(_, layer)| layer.spec.hosted().is_some());
+    hosted.map(|(at, layer)| {
+        let message = format!("{} does not run images that come from a source", layer.name());
+        Misplaced::layer(at, message, "use kvm or tcg, or an image without a source")
+    })
 }
 
 fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
@@ -86,7 +111,7 @@ fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {
         (None, Place::SshPair { .. }) => Some(Misplaced::layer(
             stack.medium_index(),
             format!("`--on {place}` is two machines, but this stack has no link between them"),
-            "add a link, as in nfs/link/ext4/…, or name one machine: `--on ssh:HOST`",
+            "add a link, as in nfs/link/ext4/…, or a source, as in kvm/copy:scp/ext4/…//link/raw/ext4/…, or name one machine: `--on ssh:HOST`",
         )),
         (None, _) => None,
     }
@@ -154,7 +179,7 @@ fn of_this_kernel(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> 
     })
 }
 
-/// The wire between two machines is as it is, and there are no guests yet.
+/// The wire between two machines is as it is, and there are guests only on the node of a source.
 fn between_two(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Option<Misplaced> {
     let option = || {
         let (name, _) = stack.layer(at).written_options().next()?;
@@ -168,9 +193,9 @@ fn between_two(stack: &Stack, at: LayerIndex, second: Option<LayerIndex>) -> Opt
             "its server lets every machine that reaches it write to the disk, and here that may be any",
             "use nfs, or `--on this` or `--on emulated`",
         )),
-        LayerDefinition::Hypervisor(_) => Some(Misplaced::layer(
+        LayerDefinition::Hypervisor(_) if stack.source().is_empty() => Some(Misplaced::layer(
             at,
-            "guests are not started on two machines of yours yet",
+            "guests are not started on two machines of yours yet, except on the node of a source",
             "use `--on emulated` or `--on this`",
         )),
         _ => None,

@@ -180,19 +180,61 @@ fn two_stacks_with_other_sources_are_two() {
     assert_eq!(stack.native().to_string(), "ext4/hdd");
 }
 
+const USERS_MEDIA: &str = "ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img";
+
 #[test]
-fn sources_are_in_the_lab_alone() {
-    let stack = Stack::parse("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd").unwrap();
+fn the_two_machines_of_a_source_are_the_labs_or_the_users() {
+    let in_place = |stack: &str, place: &str| {
+        let stack = Stack::parse(stack).unwrap();
+        stack.require_buildable().unwrap();
+        stack.require_place(&place.parse::<Place>().unwrap()).map_err(|e| e.to_string())
+    };
     for place in ["emulated:time=virtual", "emulated:time=real"] {
-        stack.require_place(&place.parse::<Place>().unwrap()).unwrap();
+        in_place("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd", place).unwrap();
     }
-    insta::assert_snapshot!(stack.require_place(&"this".parse().unwrap()).unwrap_err(), @r"
+    for way in
+        ["copy:scp", "copy:gridftp", "copy:nbd", "copy:http:ranges=4", "copy:rsync", "overlay:prefetch"]
+    {
+        for place in ["this", "ssh:node,ssh:repository"] {
+            in_place(&format!("ext4/kvm/{way}/{USERS_MEDIA}"), place).unwrap();
+        }
+    }
+    let refused = |stack: &str, place: &str| in_place(stack, place).unwrap_err();
+    insta::assert_snapshot!(refused("ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd", "this"), @r"
     a stack cannot be used
       ext4/kvm/copy:scp/ext4/hdd//link/raw/ext4/hdd
-               ^^^^^^^^ its source is a machine of the lab, and this is `--on this`
-      use `--on emulated`, or an image without a source
+                             ^^^ a modelled disk needs the emulated host, but this is `--on this`
+      omit `--on`, or use a disk of yours: dev:/dev/… or file:/…
     ");
-    stack.require_buildable().unwrap();
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:scp/{USERS_MEDIA}"), "ssh:node"), @r"
+    a stack cannot be used
+      ext4/kvm/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+                                              ^^^^ a link joins two machines, but `--on ssh:node` is one
+      name both, as in `--on ssh:CLIENT,ssh:SERVER`, or use `--on emulated` or `--on this`, where the client is a network namespace
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/copy:multicast/{USERS_MEDIA}"), "this"), @r"
+    a stack cannot be used
+      ext4/kvm/copy:multicast/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+               ^^^^^^^^^^^^^^ multicast sends to every machine of the network, and this is `--on this`
+      use another protocol, as in copy:nbd, or `--on emulated`
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/kvm/overlay:over=nfs/{USERS_MEDIA}"), "ssh:a,ssh:b"), @r"
+    a stack cannot be used
+      ext4/kvm/overlay:over=nfs/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+                            ^^^ only repositories of the lab serve an overlay over NFS
+      omit it: qemu-nbd serves it; or use `--on emulated`
+    ");
+    insta::assert_snapshot!(refused(&format!("ext4/vbox/copy:scp/{USERS_MEDIA}"), "this"), @r"
+    a stack cannot be used
+      ext4/vbox/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+           ^^^^ vbox does not run images that come from a source
+      use kvm or tcg, or an image without a source
+    ");
+    let with_rate = format!("ext4/kvm/copy:scp/{}", USERS_MEDIA.replace("link", "link:rate=1mbit"));
+    in_place(&with_rate, "this").unwrap();
+    assert!(refused(&with_rate, "ssh:a,ssh:b").contains("rate is of links that Nestor makes"));
+    let without = refused("ext4/kvm/raw/nfs/link/ext4/file:/srv/b.img", "ssh:a,ssh:b");
+    assert!(without.contains("guests are not started"), "{without}");
 }
 
 /// The layers that are in the image, as they are printed.

@@ -1,9 +1,10 @@
 //! Copies an image from the repository to the node.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError, ReadySign};
-use nestor_stack::layers::sourced::transfers::{Transfer, TransferEnds, TransferServer};
+use nestor_machine::{Command, MachineError, ReadySign};
+use nestor_stack::layers::sourced::transfers::{Reach, Transfer, TransferEnds, TransferServer};
 use nestor_stack::{BitRate, Bytes, Layer};
 
 use super::SourcedImage;
@@ -42,17 +43,28 @@ impl CopyServer {
 }
 
 impl SourcedImage {
-    /// Those of the transfer to one target on the node.
-    fn ends<'a>(&'a self, target: &'a str) -> TransferEnds<'a> {
+    /// At which of its addresses the repository is asked whether its server listens.
+    fn listening_address(&self) -> Ipv4Addr {
+        let own = match self.reach {
+            Reach::Lab => None,
+            Reach::Users => self.remote.server_address.parse().ok(),
+        };
+        own.unwrap_or(Ipv4Addr::LOCALHOST)
+    }
+
+    /// Those of the transfer to one target on the node, for the machine that has this directory for it.
+    fn ends<'a>(&'a self, target: &'a str, own_directory: &'a str) -> TransferEnds<'a> {
         let (source_directory, source_file) = self.source.rsplit_once('/').unwrap_or(("", &self.source));
         TransferEnds {
+            reach: self.reach,
             repository_address: &self.remote.server_address,
+            node_address: &self.remote.client_address,
             repository_interface: &self.repository_interface,
             node_interface: &self.remote.interface,
             source_directory,
             source_file,
             target,
-            own_directory: &self.own_directory,
+            own_directory,
             link_rate: self.link_rate,
             copies: self.instances(),
         }
@@ -66,40 +78,49 @@ pub(super) fn serve(
     layer: &Layer,
     transfer: &'static Transfer,
 ) -> Result<CopyServer, MachineError> {
-    // The server does not know where the copies go.
-    let server = (transfer.server)(layer, &image.ends(""));
-    hand_out(&server, &image.machines)?;
     let [repository, _] = &image.machines;
+    let [own_directory, _] = &image.own_directories;
+    // The server does not know where the copies go.
+    let server = (transfer.server)(layer, &image.ends("", own_directory));
+    hand_out(&server, image)?;
     let log = image.server_log();
     // The server is asked from its own machine whether it listens.
     enable_loopback(repository)?;
     let process = repository.start_process(Command::new(server.command), &log)?;
     progressing.note_undo(image.repository, UndoStep::EndProcess(process));
     let serving = CopyServer { transfer, process };
-    let ready = server
-        .port
-        .map_or(Ok(()), |port| repository.await_ready(process, ReadySign::Port(port), SERVER_LIMIT));
+    let ready = server.port.map_or(Ok(()), |port| {
+        let at = SocketAddrV4::new(image.listening_address(), port);
+        repository.await_ready(process, ReadySign::Port(at), SERVER_LIMIT)
+    });
     ready.map(|()| serving).map_err(|e| e.saying(&said(repository, &image.server_log())))
 }
 
 /// Writes the server's files, runs what comes before it, and gives the node what it needs of that.
-fn hand_out(server: &TransferServer, [repository, node]: &[Machine; 2]) -> Result<(), MachineError> {
+fn hand_out(server: &TransferServer, image: &SourcedImage) -> Result<(), MachineError> {
+    let [repository, node] = &image.machines;
     for (path, contents) in &server.files {
         repository.write_file(path, contents.as_bytes())?;
     }
     for argv in &server.prepare {
         repository.run_ok(Command::new(argv.clone()))?;
     }
-    for path in &server.for_the_node {
-        node.write_file(path, &repository.read_file(path)?)?;
-        node.run_ok(Command::new(["chmod", "0600", "--", path]))?;
+    for name in &server.for_the_node {
+        let [from, to] = image.own_directories.each_ref().map(|directory| format!("{directory}/{name}"));
+        node.write_file(&to, &repository.read_file(&from)?)?;
+        node.run_ok(Command::new(["chmod", "0600", "--", &to]))?;
     }
     Ok(())
 }
 
 /// The commands that copy on the node, one for each instance.
 pub(super) fn commands(image: &SourcedImage, layer: &Layer, server: &CopyServer) -> Vec<Vec<String>> {
-    image.targets.iter().map(|target| (server.transfer.fetch)(layer, &image.ends(target))).collect()
+    let [_, own_directory] = &image.own_directories;
+    image
+        .targets
+        .iter()
+        .map(|target| (server.transfer.fetch)(layer, &image.ends(target, own_directory)))
+        .collect()
 }
 
 /// Seconds that the transfer of one copy may take.

@@ -4,6 +4,7 @@
 mod copy;
 mod instance;
 mod overlay;
+mod programs;
 mod repository;
 mod several;
 
@@ -11,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use nestor_machine::{Command, Finished, Machine, MachineError, Timed};
-use nestor_stack::layers::sourced::transfers::{NODE_NAME, REPOSITORY_NAME};
+use nestor_stack::layers::sourced::transfers::{HOST_NAMES, NODE_NAME, REPOSITORY_NAME, Reach};
 use nestor_stack::{BitRate, Bytes, Layer, LayerIndex, MachineIndex, Propagation, Relation, Stack};
 
 use crate::built::drop_caches;
@@ -59,8 +60,10 @@ pub(crate) struct SourcedImage {
     installed: Option<Installed>,
     /// Where it goes on the node: a path for each instance.
     targets: Vec<String>,
-    /// A directory for the transfer's own files, on both.
-    own_directory: String,
+    /// A directory for the transfer's own files, on each.
+    own_directories: [String; 2],
+    /// Who is on the network between them.
+    reach: Reach,
     remote: Remote,
     /// What the repository calls its interface.
     repository_interface: String,
@@ -156,8 +159,9 @@ impl Lab {
         let medium =
             medium.ok_or_else(|| BuildError::refused(stack.medium(), "its block device is not known"))?;
         let node_disk = medium.device.clone();
-        let root = RootMachine::beside(repository, node);
-        self.root_beside(progressing, root)?;
+        if self.place.is_emulated() {
+            self.root_beside(progressing, RootMachine::beside(repository, node))?;
+        }
         let label = stack.machines()[repository].label;
         let relation = Relation::Beside(node);
         progressing.machines.insert(repository, relation, self.standing(repository)?.built(label));
@@ -165,8 +169,17 @@ impl Lab {
         if let Some(available) = options.available {
             hold_memory(progressing, repository, stack.layer(link), available)?;
         }
-        let (remote, repository_interface) =
-            self.connect(progressing, (link, &options), [repository, node]).map_err(failed)?;
+        let (remote, repository_interface) = match self.kernel_link(link) {
+            Some(link) => link.to_server(repository, options.mtu),
+            None => self.connect(progressing, (link, &options), [repository, node]).map_err(failed)?,
+        };
+        let own_directory =
+            |on: MachineIndex| format!("{}/transfer", progressing.machines[on].facts.work_directory);
+        let (reach, own_directories) = if self.place.is_emulated() {
+            (Reach::Lab, [own_directory(node), own_directory(node)])
+        } else {
+            (Reach::Users, [own_directory(repository), own_directory(node)])
+        };
         Ok(SourcedImage {
             index,
             node,
@@ -178,7 +191,8 @@ impl Lab {
             contents: made.contents,
             installed: Some(made.installed),
             targets: (0..instances).map(|instance| target(directory, format.extension, instance)).collect(),
-            own_directory: format!("{}/transfer", progressing.machines[node].facts.work_directory),
+            own_directories,
+            reach,
             remote,
             repository_interface,
             link_rate: options.rate,
@@ -265,24 +279,29 @@ impl Lab {
 }
 
 impl SourcedImage {
-    /// Makes the directories for the transfer's own files, empty, and gives both machines names.
+    /// Makes the directories for the transfer's own files, empty, and gives both machines names; those of the user's in a file of its own.
     fn prepare(&self) -> Result<(), MachineError> {
         self.clear()?;
         let Remote { server_address, client_address, .. } = &self.remote;
         let names = format!(
             "127.0.0.1 localhost\n{server_address} {REPOSITORY_NAME}\n{client_address} {NODE_NAME}\n"
         );
-        self.machines.iter().try_for_each(|machine| {
-            machine.write_file(HOSTS, names.as_bytes())?;
-            machine.make_directory(&self.own_directory)
+        self.machines.iter().zip(&self.own_directories).try_for_each(|(machine, directory)| {
+            if self.reach == Reach::Lab {
+                machine.write_file(HOSTS, names.as_bytes())?;
+                return machine.make_directory(directory);
+            }
+            machine.make_directory(directory)?;
+            machine.write_file(&format!("{directory}/{HOST_NAMES}"), names.as_bytes())
         })
     }
 
     /// Removes the transfer's own files.
     fn clear(&self) -> Result<(), MachineError> {
-        let remove =
-            |machine: &Machine| machine.run_ok(Command::new(["rm", "-rf", "--", &self.own_directory]));
-        self.machines.iter().try_for_each(|machine| remove(machine).map(drop))
+        let mut own = self.machines.iter().zip(&self.own_directories);
+        own.try_for_each(|(machine, directory)| {
+            machine.run_ok(Command::new(["rm", "-rf", "--", directory])).map(drop)
+        })
     }
 
     /// How many instances it is for.
@@ -338,7 +357,8 @@ impl SourcedImage {
 
     /// What its server has printed, as a file of the repository.
     fn server_log(&self) -> String {
-        format!("{}/server.txt", self.own_directory)
+        let [own_directory, _] = &self.own_directories;
+        format!("{own_directory}/server.txt")
     }
 
     /// Reads the length of the image's file, which is complete.

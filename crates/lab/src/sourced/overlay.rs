@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nestor_machine::{Command, Machine, MachineError, Mounting, ReadySign};
 use nestor_stack::layers::network::usual_nfs;
+use nestor_stack::layers::sourced::transfers::{Reach, USERS_PORT};
 use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
 
 use super::{DIGEST_LIMIT_S, SourcedImage, check_digests, digest_in, format_at_repository, same_digests};
@@ -62,8 +63,10 @@ fn serve_disk(progressing: &mut Progressing<'_>, image: &SourcedImage) -> Result
     let layer = stack.layer(image.index);
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let [repository, node] = &image.machines;
-    let (ready, log) = (format!("{}/server.pid", image.own_directory), image.server_log());
-    let (address, port) = (&image.remote.server_address, network_disk::PORT.to_string());
+    let [own_directory, _] = &image.own_directories;
+    let (ready, log) = (format!("{own_directory}/server.pid"), image.server_log());
+    let port = if image.reach == Reach::Lab { network_disk::PORT } else { USERS_PORT };
+    let (address, port) = (&image.remote.server_address, port.to_string());
     let shared = (CONNECTIONS * image.instances()).to_string();
     let argv = ["qemu-nbd", "--read-only", "--persistent", "--shared", &shared, "--bind", address];
     let more = ["--port", &port, "--export-name", EXPORT, "--pid-file", &ready, "--format"];

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command as OsCommand;
@@ -45,7 +45,7 @@ fn is_shown(sign: &ReadySign) -> bool {
     match sign {
         ReadySign::File(path) => Path::new(path).exists(),
         ReadySign::Socket(path) => UnixStream::connect(path).is_ok(),
-        ReadySign::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_ok(),
+        ReadySign::Port(address) => TcpStream::connect(address).is_ok(),
     }
 }
 

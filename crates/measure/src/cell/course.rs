@@ -8,7 +8,7 @@ use nestor_link::LinkStatistics;
 use nestor_machine::{Machine, MachineError};
 use nestor_processor::InstructionCounts;
 use nestor_results::{DiskUse, InstanceLife, LifeState, StateRecord};
-use nestor_stack::{LayerIndex, MachineIndex, MachineName, Relation, Stack};
+use nestor_stack::{LayerIndex, MachineIndex, MachineName, Place, Relation, Stack};
 
 use super::CellError;
 
@@ -76,7 +76,10 @@ impl Course {
             disk: DiskStatistics::path(disk),
         });
         let [_, node] = instance.machines();
-        let rate = instance.link().and_then(|link| Some(stack.layer(link).link()?.rate));
+        // How fast a wire of the user's is, is not known.
+        let is_modelled = !matches!(lab.place(), Place::SshPair { .. });
+        let link = instance.link().filter(|_| is_modelled);
+        let rate = link.and_then(|link| Some(stack.layer(link).link()?.rate));
         let mut course = Self {
             node: node.clone(),
             link: instance.link(),

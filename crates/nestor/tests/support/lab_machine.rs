@@ -46,6 +46,11 @@ impl LabMachine {
         Self::boot_from(sandbox, &json(&said(sandbox, &["lab", "build", "--json"])), None)
     }
 
+    /// Boots it with the programs that copy images.
+    pub fn boot_with_transfers(sandbox: &Sandbox) -> Self {
+        Self::boot_from(sandbox, &json(&said(sandbox, &["lab", "pack", "transfer", "--json"])), None)
+    }
+
     /// Boots it as the privileged domain of a Xen, which has memory for others. The lab image is in it, for its guests.
     pub fn boot_under_xen(sandbox: &Sandbox) -> Self {
         let image = json(&said(sandbox, &["lab", "pack", "xen", "--json"]));

@@ -1,6 +1,6 @@
 use nestor_stack::MachineIndex;
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::unix::net::UnixListener;
 
 use super::*;
@@ -53,7 +53,7 @@ fn a_program_is_ready_when_it_takes_connections_not_when_its_socket_is_there() {
     assert!(agent.await_ready(sleeper, &socket, 0).is_ok());
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = ReadySign::Port(listener.local_addr().unwrap().port());
+    let port = ReadySign::Port(SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port()));
     assert!(agent.await_ready(sleeper, &port, 0).is_ok());
     agent.finish();
 }

@@ -20,9 +20,10 @@ pub fn written_paths<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> 
                  write the stack as `nestor stack` shows stacks, or use the version that wrote it"
             );
         };
-        let medium = stack.medium();
-        let is_the_users = medium.medium_kind().is_some_and(|kind| !kind.is_modelled());
-        paths.extend(medium.path().filter(|_| is_the_users).map(|path| path.display().to_string()));
+        for medium in [Some(stack.medium()), stack.source().last()].into_iter().flatten() {
+            let is_the_users = medium.medium_kind().is_some_and(|kind| !kind.is_modelled());
+            paths.extend(medium.path().filter(|_| is_the_users).map(|path| path.display().to_string()));
+        }
     }
     Ok(paths.into_iter().collect())
 }
@@ -77,6 +78,12 @@ mod tests {
     fn only_media_of_the_users_are_written_to() {
         assert_eq!(written_paths(&written(&STACKS)).unwrap(), ["/dev/sdb", "/srv/b.img"]);
         assert!(written_paths(&written(&["ext4/hdd", "ext3/kvm/null"])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_medium_of_a_repository_is_written_to_as_well() {
+        let sourced = ["ext4/kvm/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/dev:/dev/sdb"];
+        assert_eq!(written_paths(&written(&sourced)).unwrap(), ["/dev/sdb", "/srv/a.img"]);
     }
 
     #[test]

@@ -5,5 +5,5 @@ pub(super) mod overlay;
 pub mod transfers;
 
 pub use copy::CopyOptions;
-pub(crate) use overlay::PREFETCH;
+pub(crate) use overlay::{OVER, PREFETCH};
 pub use overlay::{OverlayOptions, ServedOver};

@@ -24,7 +24,7 @@ impl ServedOver {
     }
 }
 
-const OVER: &str = "over";
+pub(crate) const OVER: &str = "over";
 pub(crate) const PREFETCH: &str = "prefetch";
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {

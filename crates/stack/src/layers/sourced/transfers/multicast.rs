@@ -16,7 +16,9 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "udpcast: the file is sent once for all receivers, which ask again for what they missed",
     options: &[RATE.name],
     packages: &["udpcast"],
+    programs: &[("udp-sender", "udpcast"), ("udp-receiver", "udpcast")],
     many_at_once: false,
+    on_users_networks: false,
     server,
     fetch,
 };

@@ -1,6 +1,6 @@
 //! `nbd`: a copy of an exported disk by the protocol of the network block device.
 
-use super::{Transfer, TransferEnds, TransferServer, words};
+use super::{Reach, Transfer, TransferEnds, TransferServer, words};
 use crate::{Layer, OptionKind, OptionSpec};
 
 /// The option with the number of connections.
@@ -17,7 +17,9 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "nbdcopy of libnbd from qemu-nbd: several requests at once, and holes of the image stay holes",
     options: &[CONNECTIONS.name],
     packages: &["libnbd-bin", "qemu-utils"],
+    programs: &[("nbdcopy", "libnbd-bin"), ("qemu-nbd", "qemu-utils")],
     many_at_once: true,
+    on_users_networks: true,
     server,
     fetch,
 };
@@ -30,15 +32,16 @@ const MOST_CONNECTIONS: u32 = 16;
 
 /// The bytes of the file as they are, whatever image they are.
 fn server(_layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
-    let port = PORT.to_string();
+    let port = ends.port(PORT).to_string();
     let shared = (MOST_CONNECTIONS * ends.copies).to_string();
     let argv =
         ["qemu-nbd", "--read-only", "--persistent", "--shared", &shared, "--port", &port, "--format", "raw"];
-    TransferServer {
-        command: argv.map(str::to_owned).into_iter().chain([ends.source()]).collect(),
-        port: Some(PORT),
-        ..TransferServer::default()
+    let mut command = words(argv);
+    if ends.reach == Reach::Users {
+        command.extend(words(["--bind", ends.repository_address]));
     }
+    command.push(ends.source());
+    TransferServer { command, port: Some(ends.port(PORT)), ..TransferServer::default() }
 }
 
 fn fetch(layer: &Layer, ends: &TransferEnds<'_>) -> Vec<String> {
@@ -46,6 +49,6 @@ fn fetch(layer: &Layer, ends: &TransferEnds<'_>) -> Vec<String> {
     if let Some(connections) = layer.option(CONNECTIONS.name) {
         argv.push(format!("--connections={connections}"));
     }
-    argv.extend([format!("nbd://{}:{PORT}", ends.repository_address), ends.target.to_owned()]);
+    argv.extend([format!("nbd://{}:{}", ends.repository_address, ends.port(PORT)), ends.target.to_owned()]);
     argv
 }

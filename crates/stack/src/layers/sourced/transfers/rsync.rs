@@ -1,6 +1,6 @@
 //! `rsync`: a copy by rsync from its daemon, without encryption.
 
-use super::{Transfer, TransferEnds, TransferServer, words};
+use super::{Reach, Transfer, TransferEnds, TransferServer, words};
 use crate::Layer;
 
 pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
@@ -8,7 +8,9 @@ pub(in crate::layers::sourced) const TRANSFER: Transfer = Transfer {
     summary: "rsync from its daemon, the whole file",
     options: &[],
     packages: &["rsync"],
+    programs: &[("rsync", "rsync")],
     many_at_once: true,
+    on_users_networks: true,
     server,
     fetch,
 };
@@ -21,19 +23,29 @@ const MODULE: &str = "images";
 
 fn server(_layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
     let configuration = ends.own("rsyncd.conf");
+    let settings = match ends.reach {
+        Reach::Lab => String::new(),
+        Reach::Users => format!(
+            "address = {}\nport = {}\nhosts allow = {}\nlog file = {}\n",
+            ends.repository_address,
+            ends.port(PORT),
+            ends.node_address,
+            ends.own("rsyncd.log")
+        ),
+    };
     let text = format!(
-        "uid = root\ngid = root\nuse chroot = no\nread only = yes\n[{MODULE}]\npath = {}\n",
+        "{settings}uid = root\ngid = root\nuse chroot = no\nread only = yes\n[{MODULE}]\npath = {}\n",
         ends.source_directory
     );
     TransferServer {
         files: vec![(configuration.clone(), text)],
         command: words(["rsync", "--daemon", "--no-detach", "--config", &configuration]),
-        port: Some(PORT),
+        port: Some(ends.port(PORT)),
         ..TransferServer::default()
     }
 }
 
 fn fetch(_layer: &Layer, ends: &TransferEnds<'_>) -> Vec<String> {
-    let from = format!("rsync://{}/{MODULE}/{}", ends.repository_address, ends.source_file);
+    let from = format!("rsync://{}/{MODULE}/{}", ends.authority(), ends.source_file);
     words(["rsync", "--whole-file", "--inplace", &from, ends.target])
 }
