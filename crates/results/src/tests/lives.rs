@@ -178,9 +178,9 @@ fn claims_and_figures_can_ask_for_states_and_lives() {
     assert_eq!(
         rows(
             evidence.connection(),
-            "SELECT block || ' ' || instance || ' ' || instances || ' ' || whole_s FROM life WHERE block = 2 AND stack LIKE '%scp%'"
+            "SELECT block || ' ' || instance || ' ' || instances || ' ' || whole_s || ' ' || link_bits_per_s FROM life WHERE block = 2 AND stack LIKE '%scp%'"
         ),
-        ["2 0 2 18.02", "2 1 2 20.02"]
+        ["2 0 2 18.02 1000000000", "2 1 2 20.02 1000000000"]
     );
     let mut lab = lab;
     let sql = "SELECT o.run, b.run AS baseline_run, o.block, b.seconds AS baseline, o.seconds AS candidate \
