@@ -32,6 +32,11 @@ impl Lab {
         Some(digest.finalize().into())
     }
 
+    /// The same of the images with a kernel of the user's, by its name.
+    pub fn contents_of_kernels(&self) -> BTreeMap<String, String> {
+        self.kernels.iter().map(|(name, files)| (name.clone(), files.image.contents.clone())).collect()
+    }
+
     /// SHA-256 of the contents of the images with more in them, which stacks that need one boot instead.
     pub fn contents_of_packs(&self) -> BTreeMap<LabPack, String> {
         self.packs.iter().map(|(pack, files)| (*pack, files.contents.clone())).collect()

@@ -180,6 +180,7 @@ impl Lab {
         disk_at_start: Option<&DiskAttachment>,
     ) -> MachineSpec {
         let depth = self.machines.depth_across(relation);
+        let files = Self::with_its_kernel(stack, index, files);
         let accelerator = match spec.accelerator {
             // It may not work here.
             written if written.is_hardware_assisted() => self.recall(&self.guest_identity(depth)),
@@ -301,6 +302,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     same_accelerator
         && kept.hypervisor == wanted.hypervisor
         && kept.xen_guest == wanted.xen_guest
+        && kept.kernel == wanted.kernel
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus
         && kept.disks_at_start.is_empty()

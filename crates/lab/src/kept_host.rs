@@ -305,7 +305,7 @@ impl Lab {
         root: RootMachine,
         memory_bytes: u64,
     ) -> Result<String, BuildError> {
-        let image = self.files_for(stack)?;
+        let image = self.files_for(stack, root.index)?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
@@ -337,6 +337,10 @@ impl Lab {
                     options.disk.xen_guest()
                 ));
             }
+        }
+        // The image has a kernel of the user's beside its own.
+        for (index, _) in inside().filter(|(index, _)| stack.boots_added_kernel(*index)) {
+            digest.update(format!("{} boots the added kernel;", index.position()));
         }
         Ok(hex::encode(&digest.finalize()[..12]))
     }

@@ -14,6 +14,7 @@ use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Machines, Place, Stack};
 
 use crate::accelerators::{AcceleratorMemory, MachineIdentity};
+use crate::added_kernel::KernelFiles;
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
@@ -53,6 +54,8 @@ pub struct LabOptions {
     pub image: Option<LabFiles>,
     /// The lab images on this machine that have more in them.
     pub packs: BTreeMap<LabPack, LabFiles>,
+    /// Those that have a kernel of the user's in them, by its name.
+    pub kernels: BTreeMap<String, KernelFiles>,
     /// Where probes are remembered.
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
@@ -70,6 +73,7 @@ pub struct Lab {
     pub(crate) place: Place,
     pub(crate) image: Option<LabFiles>,
     pub(crate) packs: BTreeMap<LabPack, LabFiles>,
+    pub(crate) kernels: BTreeMap<String, KernelFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.
@@ -148,6 +152,7 @@ impl Lab {
             place: options.place,
             image: options.image,
             packs: options.packs,
+            kernels: options.kernels,
             overwrite: options.overwrite,
             progress: options.progress,
             machines: Machines::default(),
@@ -236,14 +241,6 @@ impl Lab {
         Ok(files)
     }
 
-    /// The lab image that a stack's machine with the medium boots.
-    pub(crate) fn files_for(&mut self, stack: &Stack) -> Result<LabFiles, BuildError> {
-        match stack.lab_pack() {
-            None => self.ground_files(),
-            Some(pack) => self.pack(pack),
-        }
-    }
-
     /// The lab image with more in it.
     pub(crate) fn pack(&self, pack: LabPack) -> Result<LabFiles, BuildError> {
         Ok(self.packs.get(&pack).cloned().ok_or(LabProblem::NoPack { pack })?)
@@ -279,7 +276,7 @@ impl Lab {
             for_others.max(memory::host_needs(stack)) + memory::more_instances_need(stack, instances)
         });
         let needs_exactly = stated.is_some() || under_xen;
-        let image = self.files_for(stack)?.kernel;
+        let image = self.files_for(stack, MachineIndex::OUTERMOST)?.kernel;
         let fits = |spec: &MachineSpec| {
             let bytes = memory::of_host(spec);
             spec.under_xen.is_some() == under_xen

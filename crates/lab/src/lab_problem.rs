@@ -81,6 +81,15 @@ pub enum LabProblem {
         /// Which.
         pack: LabPack,
     },
+    /// No image has the kernel that a stack names.
+    #[error(
+        "no kernel was added to this lab image as `{name}` (kernel={name})\n  add it once: nestor lab kernel {name} FILE, \
+         where FILE is a Debian package linux-image-RELEASE or a bzImage"
+    )]
+    NoKernel {
+        /// As it is written.
+        name: String,
+    },
     /// The memory of a machine that is not made for the stack.
     #[error(
         "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \

@@ -4,6 +4,7 @@
 //! removes it. Machines and the modelled disk stay from one stack to the next.
 
 mod accelerators;
+mod added_kernel;
 mod beforehand;
 mod builder;
 mod built;
@@ -54,6 +55,7 @@ mod wire;
 mod write_cache;
 
 pub use accelerators::known_accelerator;
+pub use added_kernel::KernelFiles;
 pub use beforehand::require_machine;
 pub use built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Exported, NetworkDisk, Top,

@@ -58,9 +58,13 @@ impl Lab {
     ) -> Result<(), BuildError> {
         let stack = progressing.stack;
         let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
+        let kernel = self.files_for(stack, root.index)?.kernel;
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
         let fits = |spec: &MachineSpec| {
-            spec.place == root.place() && spec.memory_bytes >= needed && spec.cpus == cpus
+            spec.place == root.place()
+                && spec.memory_bytes >= needed
+                && spec.cpus == cpus
+                && spec.kernel == kernel
         };
         if stands.is_some_and(|booted| fits(&booted.spec)) {
             return Ok(());

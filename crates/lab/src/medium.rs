@@ -38,6 +38,7 @@ impl Lab {
         let host = self.host(stack, progressing.guests)?.built(MachineLabel::Host);
         progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;
+        self.note_added_kernel(progressing)?;
         if self.place == Place::This {
             users_xen::note(progressing);
         }

@@ -75,7 +75,7 @@ impl Lab {
         kept_state: Option<String>,
     ) -> Result<(), BuildError> {
         self.check_memory(stack, root, memory_bytes)?;
-        let files = self.files_for(stack)?;
+        let files = self.files_for(stack, root.index)?;
         let identity = MachineIdentity::of_ground(&self.ground_facts, files.hash.as_ref());
         if self.place.is_in_virtual_time() {
             let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());

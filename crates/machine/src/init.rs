@@ -18,6 +18,7 @@ use rustix::system::RebootCommand;
 use crate::agent::Agent;
 use crate::disks::{self, DiskMark};
 use crate::hypervisor::{Hypervisor, hypervisors};
+use crate::lab_image::MODULE_TREE;
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
 use crate::terminal;
 use crate::ticks::monotonic_ns;
@@ -106,7 +107,11 @@ fn start() -> Result<(), String> {
     if command_line.split_whitespace().any(|word| word == "nestor.probe") {
         return say_hello();
     }
+    let module_tree = fs::read_to_string(MODULE_TREE).ok();
     enter_root(&disks::find(&DiskMark::Root, ROOT_LIMIT).map_err(|e| e.message)?)?;
+    if let Some(tree) = module_tree {
+        mount_module_tree(&tree)?;
+    }
     prepare_root();
     let port = open_agent_port()?;
     terminal::make_raw(&port)
@@ -189,6 +194,15 @@ fn enter_root(device: &str) -> Result<(), String> {
     step("moving the root", mount_move(".", "/"))?;
     step("changing the root", rustix::process::chroot("."))?;
     step("changing directory", rustix::process::chdir("/"))
+}
+
+/// Puts the modules of a kernel that is not the image's own where programs look for them.
+fn mount_module_tree(tree: &str) -> Result<(), String> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let place = format!("/lib/modules/{release}");
+    fs::create_dir_all(&place).map_err(|e| format!("{place}: {e}"))?;
+    rustix::mount::mount_bind(tree, &place)
+        .map_err(|e| format!("the kernel's modules in {tree} could not be mounted on {place}: {e}"))
 }
 
 /// What programs expect of a running system. None of it is needed to answer, so failures show up where they matter.

@@ -29,7 +29,11 @@ impl Bench for Lab {
     }
 
     fn dependencies(&mut self) -> Option<LaboratoryDigest> {
-        Some(LaboratoryDigest { base: Self::dependencies(self)?, packs: self.contents_of_packs() })
+        Some(LaboratoryDigest {
+            base: Self::dependencies(self)?,
+            packs: self.contents_of_packs(),
+            kernels: self.contents_of_kernels(),
+        })
     }
 
     fn make_room_for(&mut self, stacks: &[Stack]) {

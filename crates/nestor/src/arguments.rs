@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use nestor_results::TraceMode;
+use nestor_results::{GateRule, TraceMode};
 use nestor_stack::{LabPack, Place, PlaceWish};
 
 /// A place, and what results there say of it.
@@ -118,6 +118,9 @@ pub struct RunArguments {
     /// (ext4/dev:/dev/vdb); the same as --on domain:NAME
     #[arg(long, value_name = "NAME", value_parser = domain, conflicts_with = "on")]
     pub domain: Option<Place>,
+    /// Save the runs under this name, in place of those that it had: `nestor compare --against NAME` compares others with them
+    #[arg(long, value_name = "NAME", value_parser = plain_name)]
+    pub save: Option<String>,
     #[command(flatten)]
     pub lab: LabArguments,
 }
@@ -142,10 +145,21 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
+/// A name that is the same in a shell and in a file of CI, however it is quoted.
+fn plain_name(name: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_plain) || name.starts_with('-') {
+        return Err(
+            "a name has letters, digits, `-`, `_` and `.`, and does not begin with a hyphen".to_owned()
+        );
+    }
+    Ok(name.to_owned())
+}
+
 /// Arguments of `nestor compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The stack to compare with, then those to judge; braces make several stacks of one
+    /// The stack to compare with, then those to judge; with --against only those to judge; braces make several stacks of one
     #[arg(value_name = "STACK", required = true, num_args = 1..)]
     pub stacks: Vec<String>,
     /// The workload
@@ -156,6 +170,13 @@ pub struct CompareArguments {
     /// Seed of the order and of everything that differs between repeats
     #[arg(long, default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Compare with the runs that `nestor run --save NAME` saved in the results file, in place of a stack
+    #[arg(long, value_name = "NAME", value_parser = plain_name)]
+    pub against: Option<String>,
+    /// Fail if a metric changes by more than this: 'throughput<-5%', 'p99:fsync>+10%'; repeat for several. The exit code is 0 if the
+    /// change is within every limit, 1 if it is beyond one, 2 if more pairs would be needed to tell, 3 after an error
+    #[arg(long, value_name = "RULE")]
+    pub fail_if: Vec<GateRule>,
     #[command(flatten)]
     pub lab: LabArguments,
 }
@@ -452,6 +473,21 @@ pub enum LabCommand {
         #[arg(value_parser = lab_pack())]
         pack: LabPack,
         /// Print JSON: the image's files
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a kernel to the lab image under a name, by which file systems call it: ext4:kernel=NAME
+    Kernel {
+        /// Its name: letters, digits, `-`, `_`, `.`; a kernel that has it already is replaced
+        #[arg(value_parser = plain_name)]
+        name: String,
+        /// A Debian package with a kernel (linux-image-RELEASE_….deb), or a kernel itself (bzImage)
+        file: PathBuf,
+        /// The modules of a kernel itself: …/lib/modules/RELEASE, as `make modules_install` makes it [default: none; all that machines
+        /// need is built in]
+        #[arg(long, value_name = "DIRECTORY")]
+        modules: Option<PathBuf>,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use nestor_lab::{BuildError, LabFiles, LabProblem};
-use nestor_machine::lab_image::{self, EnsureOptions, LabHash, LabImage, LabProgress, Recipe};
-use nestor_stack::LabPack;
+use nestor_lab::{BuildError, KernelFiles, LabFiles, LabProblem};
+use nestor_machine::lab_image::{
+    self, AddKernel, AddedKernel, EnsureOptions, LabHash, LabImage, LabProgress, Recipe,
+};
+use nestor_stack::{LabPack, Stack};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::interrupt::interrupted_by_signals;
 use crate::paths;
 use crate::progress::Progress;
 
@@ -88,6 +91,50 @@ pub fn packs_of(needed: impl Iterator<Item = LabPack>) -> Result<BTreeMap<LabPac
         Some(pack) => Err(BuildError::from(LabProblem::NoPack { pack }).into()),
         None => Ok(packs),
     }
+}
+
+/// The kernels of the user's that stacks name. Refuses, before anything is started, if one was not added.
+///
+/// # Errors
+/// One does not exist, or is not to be trusted.
+pub fn kernels_of(stacks: &[Stack]) -> Result<BTreeMap<String, KernelFiles>> {
+    let names: BTreeSet<&str> = stacks.iter().filter_map(Stack::added_kernel).collect();
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let base = ensure(None)?;
+    let found = |name: &str| -> Result<(String, KernelFiles)> {
+        let added = lab_image::find_added_kernel(&paths::cache_directory(), name, &base)?;
+        let added = added.ok_or_else(|| BuildError::from(LabProblem::NoKernel { name: name.to_owned() }))?;
+        Ok((name.to_owned(), kernel_files(&added)?))
+    };
+    names.into_iter().map(found).collect()
+}
+
+fn kernel_files(added: &AddedKernel) -> Result<KernelFiles> {
+    let about = &added.about;
+    Ok(KernelFiles {
+        image: files_of(&added.image)?,
+        kernel: added.kernel.display().to_string(),
+        modules_cpio: added.modules_cpio.display().to_string(),
+        about: format!("Linux {}, from a file with SHA-256 {}", about.version, about.sha256),
+    })
+}
+
+/// Adds a kernel to the lab image, which is made first if it is not there.
+///
+/// # Errors
+/// The file is no kernel that machines of the lab can boot.
+pub fn add_kernel(name: &str, file: &Path, modules: Option<&Path>) -> Result<AddedKernel> {
+    let base = ensure(None)?;
+    let interrupted = interrupted_by_signals()?;
+    let progress = Progress::new(1);
+    progress.step("adding the kernel to the lab image");
+    let cache_directory = &paths::cache_directory();
+    let what = AddKernel { name, file, modules, cache_directory, interrupted: &interrupted };
+    let added = lab_image::add_kernel(&base, &what);
+    progress.finish();
+    Ok(added?)
 }
 
 fn files_of(image: &LabImage) -> Result<LabFiles> {

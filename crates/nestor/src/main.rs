@@ -11,6 +11,7 @@ mod arguments;
 mod at_manager;
 mod cli;
 mod commands;
+mod gate;
 mod interrupt;
 mod lab_image;
 mod named;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         // It quotes the arguments, among which are names of files.
         Err(error) if error.use_stderr() => {
             err!("{}", error.render());
-            return ExitCode::from(2);
+            return gate::code_of_error(std::env::args_os()).unwrap_or(ExitCode::from(2));
         }
         Err(help) => help.exit(),
     };
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let said = format!("{ERROR}{}", message(&error));
             errln!("{}", output::fitted(&said, output::columns_of_errors()));
-            ExitCode::FAILURE
+            gate::code_of_error(std::env::args_os()).unwrap_or(ExitCode::FAILURE)
         }
     }
 }

@@ -14,8 +14,8 @@ pub mod view;
 pub use html::{render_figure_svg, render_matrix_svg, render_run, render_study, render_waterfalls_svg};
 pub use style::Style;
 pub use text::{
-    claim_findings, compare_text, link_table, run_text, runs_text, scoreboard_text, study_markdown,
-    study_text, tables_text, trace_text,
+    claim_findings, compare_text, gate_text, link_table, run_text, runs_text, scoreboard_text,
+    study_markdown, study_text, tables_text, trace_text,
 };
 pub use view::{
     CompareView, LayerRow, LifeView, LinkView, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView,

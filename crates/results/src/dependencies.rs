@@ -17,13 +17,17 @@ pub struct LaboratoryDigest {
     pub base: [u8; 32],
     /// The contents of the images with more in them, which only some stacks boot.
     pub packs: BTreeMap<LabPack, String>,
+    /// The contents of the images with a kernel of the user's, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<String, String>,
 }
 
 impl LaboratoryDigest {
     /// Whether a laboratory has all of this one, so that numbers are the same there.
     pub fn is_within(&self, other: &Self) -> bool {
         let has = |(pack, contents): (&LabPack, &String)| other.packs.get(pack) == Some(contents);
-        self.base == other.base && self.packs.iter().all(has)
+        let has_kernel = |(name, contents): (&String, &String)| other.kernels.get(name) == Some(contents);
+        self.base == other.base && self.packs.iter().all(has) && self.kernels.iter().all(has_kernel)
     }
 }
 
@@ -41,6 +45,9 @@ impl Study {
             vec![stack, cell.workload.to_string(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
         if let Some(pack) = parsed.lab_pack() {
             texts.push(laboratory.packs.get(&pack)?.clone());
+        }
+        if let Some(kernel) = parsed.added_kernel() {
+            texts.push(laboratory.kernels.get(kernel)?.clone());
         }
         for (path, holds) in self.named_files(&cell.workload)? {
             texts.extend([path, holds]);
@@ -98,5 +105,25 @@ mod tests {
         assert_eq!(of(&study, &cell("jfs/hdd", "fio:seq-write", 0)), None, "the study does not hold it");
         drop(file);
         assert_eq!(of(&study, &cell("ext4/hdd", &replayed, 0)), None, "its file is gone");
+    }
+
+    #[test]
+    fn a_kernel_counts_by_what_it_is_and_not_by_its_name() {
+        let study = Study::new("s", "", vec!["ext4:kernel=next/hdd".into()], vec!["fio:seq-write".into()]);
+        let cell = CellKey {
+            stack: "ext4:kernel=next/hdd".into(),
+            workload: "fio:seq-write".into(),
+            block: 0,
+            repeat: 0,
+            untraced_twin: false,
+        };
+        let laboratory = |contents: &str| LaboratoryDigest {
+            kernels: BTreeMap::from([("next".to_owned(), contents.to_owned())]),
+            ..LaboratoryDigest::default()
+        };
+        let of = |contents| study.dependencies(&laboratory(contents), &cell);
+        assert!(of("a").is_some() && of("a") == of("a") && of("a") != of("b"));
+        assert_eq!(study.dependencies(&LaboratoryDigest::default(), &cell), None);
+        assert!(laboratory("a").is_within(&laboratory("a")) && !laboratory("a").is_within(&laboratory("b")));
     }
 }

@@ -34,6 +34,7 @@
 
 mod absent;
 mod accelerator;
+mod added_kernel;
 mod anatomy;
 mod bytes;
 mod check;

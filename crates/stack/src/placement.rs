@@ -53,6 +53,7 @@ impl Stack {
             .or_else(|| misplaced_link(self, place))
             .or_else(|| misplaced_medium(self, place))
             .or_else(|| misplaced_xen(self, place))
+            .or_else(|| misplaced_kernel(self, place))
             .or_else(|| misplaced_hosted(self, place));
         let Some(Misplaced { at, option, message, help }) = misplaced else { return Ok(()) };
         Err(match option {
@@ -91,6 +92,13 @@ fn misplaced_source(stack: &Stack, place: &Place) -> Option<Misplaced> {
         let message = format!("{} does not run images that come from a source", layer.name());
         Misplaced::layer(at, message, "use kvm or tcg, or an image without a source")
     })
+}
+
+/// Other machines are as they are, and their guests boot the lab image.
+fn misplaced_kernel(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    let (at, _) = stack.indexed_all().find(|(_, layer)| layer.added_kernel().is_some())?;
+    let message = format!("a machine of the lab boots a kernel of your own, and this is `--on {place}`");
+    (!place.is_emulated()).then(|| Misplaced::layer(at, message, "use `--on emulated`, or omit `kernel`"))
 }
 
 fn misplaced_link(stack: &Stack, place: &Place) -> Option<Misplaced> {

@@ -138,6 +138,9 @@ impl Stack {
             );
             return Some(refused(layer, message).with_help("use kvm or tcg, or an image without a source"));
         }
+        if let Some(why) = self.why_not_with_its_kernel() {
+            return Some(why);
+        }
         let link = link_of_a_guest(self)?;
         let message = "a link joins machines that are in no other, and the one below it is a guest";
         let candidates = without_guest_below(self, link);

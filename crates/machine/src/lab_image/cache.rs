@@ -32,6 +32,12 @@ pub const MODULES_CPIO: &str = "modules.cpio";
 pub const ROOT_SQUASHFS: &str = "root.squashfs";
 /// The hypervisor that boots before the kernel; not every image has one.
 pub const HYPERVISOR: &str = "hypervisor";
+/// The kernel of the user's, of an image that has one.
+pub const ADDED_KERNEL: &str = "added-vmlinuz";
+/// That kernel's part of the initramfs.
+pub const ADDED_MODULES_CPIO: &str = "added-modules.cpio";
+/// What that kernel is.
+pub const ADDED: &str = "added.json";
 /// What the image is made of.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -168,22 +174,28 @@ impl Cache {
 
     /// Puts a finished image in place, of a damaged one that may be there already.
     pub fn finish(&self, partial: PartialImage, hash: &str) -> Result<LabImage, LabImageError> {
+        let target = self.put_in_place(partial, hash)?;
+        self.find(hash)
+            .ok_or_else(|| LabImageError::Unusable(format!("{} is not complete", target.display())))
+    }
+
+    /// Puts the files of a build in place under a name, instead of what has it, and returns their directory.
+    pub fn put_in_place(&self, partial: PartialImage, name: &str) -> Result<PathBuf, LabImageError> {
         verify::record(&partial.image())?;
-        for name in verify::files(&partial.image()) {
-            let path = partial.image().join(name);
+        for file in verify::files(&partial.image()) {
+            let path = partial.image().join(file);
             // A machine that loses its power right after the rename must not find an empty image.
             File::open(&path)
                 .and_then(|file| file.sync_all())
                 .map_err(LabImageError::file("cannot write", &path))?;
         }
-        let target = self.image_directory(hash);
+        let target = self.image_directory(name);
         if target.exists() {
             fs::remove_dir_all(&target).map_err(LabImageError::file("cannot remove", &target))?;
         }
         fs::rename(partial.image(), &target).map_err(LabImageError::file("cannot put in place", &target))?;
         partial.remove()?;
-        self.find(hash)
-            .ok_or_else(|| LabImageError::Unusable(format!("{} is not complete", target.display())))
+        Ok(target)
     }
 }
 

@@ -98,6 +98,18 @@ impl Environment {
         })
     }
 
+    /// Looks for programs, each with Debian's package that brings it.
+    pub fn require(&self, programs: &[(&str, &str)]) -> Result<(), LabImageError> {
+        let missing: Vec<_> = programs.iter().filter(|(program, _)| self.find(program).is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let programs = missing.iter().map(|(program, _)| program.to_string()).collect();
+        let mut packages: Vec<_> = missing.iter().map(|(_, package)| package.to_string()).collect();
+        packages.dedup();
+        Err(LabImageError::MissingPrograms { programs, packages })
+    }
+
     /// Looks for everything that can be known before the build begins.
     pub fn check(&self, architecture: &str) -> Result<(), LabImageError> {
         let own = match env::consts::ARCH {
@@ -111,17 +123,7 @@ impl Environment {
             });
         }
         let user_programs: &[_] = if self.is_root { &[] } else { &USER_PROGRAMS };
-        let missing: Vec<_> = PROGRAMS
-            .iter()
-            .chain(user_programs)
-            .filter(|(program, _)| self.find(program).is_none())
-            .collect();
-        if !missing.is_empty() {
-            let programs = missing.iter().map(|(program, _)| program.to_string()).collect();
-            let mut packages: Vec<_> = missing.iter().map(|(_, package)| package.to_string()).collect();
-            packages.dedup();
-            return Err(LabImageError::MissingPrograms { programs, packages });
-        }
+        self.require(&[&PROGRAMS, user_programs].concat())?;
         if self.is_root { Ok(()) } else { self.check_user_namespaces() }
     }
 

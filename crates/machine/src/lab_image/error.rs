@@ -121,6 +121,14 @@ pub enum LabImageError {
     /// The tree that was installed is not what the build expects.
     #[error("the lab image that was built is not usable: {0}")]
     Unusable(String),
+    /// A file that was to be added as a kernel.
+    #[error("{} cannot be added to the lab: {reason}", .file.display())]
+    UnusableKernel {
+        /// The file.
+        file: PathBuf,
+        /// What it lacks.
+        reason: String,
+    },
     /// Another user can change the image.
     #[error(
         "the cache of the lab image was not used: {cause}. Set NESTOR_CACHE to a directory of your own, or, if no other user \

@@ -9,6 +9,9 @@ use super::cpio::CpioWriter;
 /// Where the load order of the boot modules is found in the initramfs: one path on a line, in the order of loading.
 pub const MODULE_LOAD_LIST: &str = "/modules/load";
 
+/// Where the initramfs names the directory of the root that has the kernel's modules, if `/lib/modules` has not.
+pub const MODULE_TREE: &str = "/modules/tree";
+
 /// Directories the first process finds before it has mounted anything.
 const SKELETON: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "newroot", "modules"];
 
@@ -30,10 +33,16 @@ pub fn initramfs(modules_cpio: &Path, binary: &Path, out: &Path) -> io::Result<(
     target.persist(out).map(drop).map_err(|e| naming(out, e.error))
 }
 
+/// The modules that a part of the initramfs is about.
+pub(super) struct ModulesCpio<'a> {
+    /// Files on this machine, in the order of loading.
+    pub(super) load: &'a [PathBuf],
+    /// The directory of the root that has all of the kernel's, if `/lib/modules` has not.
+    pub(super) all: Option<&'a str>,
+}
+
 /// Writes the image's part of the initramfs: directories, the console, and the boot modules with their load order.
-///
-/// `modules` are files on this machine, in the order of loading.
-pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<()> {
+pub(super) fn write_modules_cpio(modules: &ModulesCpio<'_>, out: &Path) -> io::Result<()> {
     let target = File::create(out).map_err(|e| naming(out, e))?;
     let mut writer = CpioWriter::new(BufWriter::new(target));
     for name in SKELETON {
@@ -43,7 +52,7 @@ pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<
     writer.character_device("dev/console", 5, 1)?;
     writer.character_device("dev/null", 1, 3)?;
     let mut load_list = String::new();
-    for module in modules {
+    for module in modules.load {
         let file_name = module.file_name().and_then(|n| n.to_str()).ok_or_else(|| {
             let message = format!("{} is not the name of a module", module.display());
             io::Error::new(io::ErrorKind::InvalidInput, message)
@@ -55,6 +64,9 @@ pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<
     }
     let name = MODULE_LOAD_LIST.trim_start_matches('/');
     writer.file(name, 0o644, load_list.len() as u64, load_list.as_bytes())?;
+    if let Some(all) = modules.all {
+        writer.file(MODULE_TREE.trim_start_matches('/'), 0o644, all.len() as u64, all.as_bytes())?;
+    }
     writer.finish()?;
     Ok(())
 }
@@ -77,7 +89,9 @@ mod tests {
         fs::write(at("virtio.ko"), "first").unwrap();
         fs::write(at("virtio-rng.ko"), "second").unwrap();
         fs::write(at("nestor"), [7; 1001]).unwrap();
-        write_modules_cpio(&[at("virtio.ko"), at("virtio-rng.ko")], &at("modules.cpio")).unwrap();
+        let load = [at("virtio.ko"), at("virtio-rng.ko")];
+        let modules = ModulesCpio { load: &load, all: Some("/nestor-kernel/modules") };
+        write_modules_cpio(&modules, &at("modules.cpio")).unwrap();
         initramfs(&at("modules.cpio"), &at("nestor"), &at("initramfs")).unwrap();
 
         // cpio stops at the first archive's end and reads whole blocks, so its second call sees the second archive.
@@ -88,6 +102,7 @@ mod tests {
         let load = fs::read_to_string(at("1/modules/load")).unwrap();
         assert_eq!(load, "/modules/virtio.ko\n/modules/virtio-rng.ko\n");
         assert_eq!(fs::read_to_string(at("1/modules/virtio-rng.ko")).unwrap(), "second");
+        assert_eq!(fs::read_to_string(at("1/modules/tree")).unwrap(), "/nestor-kernel/modules");
         assert!(SKELETON.iter().all(|name| at("1").join(name).is_dir()));
         assert_eq!(fs::read(at("2/init")).unwrap(), [7; 1001]);
         let is_partial = |name: &str| name.starts_with(".nestor-");
@@ -99,7 +114,7 @@ mod tests {
     fn a_missing_program_is_named_and_nothing_is_left() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        write_modules_cpio(&[], &at("modules.cpio")).unwrap();
+        write_modules_cpio(&ModulesCpio { load: &[], all: None }, &at("modules.cpio")).unwrap();
         let error = initramfs(&at("modules.cpio"), &at("nestor"), &at("initramfs")).unwrap_err();
         assert!(error.to_string().contains("nestor: No such file"), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

@@ -12,6 +12,7 @@
 //! - `manifest.json`, what is in it;
 //! - `SHA256SUMS`, the hashes of the other files, which are compared before the image is booted.
 
+mod added_kernel;
 mod build;
 mod cache;
 mod cpio;
@@ -35,11 +36,15 @@ use std::sync::atomic::AtomicBool;
 use nestor_stack::LabPack;
 use serde::{Deserialize, Serialize};
 
+pub use added_kernel::{
+    ADDED_KERNEL_IN_ROOT, ADDED_MODULES_CPIO_IN_ROOT, AboutKernel, AddKernel, AddedKernel, add_kernel,
+    find_added_kernel,
+};
 use cache::Cache;
 pub use cpio::CpioWriter;
 use environment::Environment;
 pub use error::LabImageError;
-pub use initramfs::{MODULE_LOAD_LIST, initramfs};
+pub use initramfs::{MODULE_LOAD_LIST, MODULE_TREE, initramfs};
 pub use modules::ModuleTree;
 use progress::Tracker;
 pub use progress::{LabProgress, LabStage};

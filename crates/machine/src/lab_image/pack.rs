@@ -11,7 +11,7 @@ use super::LabManifest;
 use super::build::Build;
 use super::cache::{HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
 use super::error::LabImageError;
-use super::initramfs::write_modules_cpio;
+use super::initramfs::{ModulesCpio, write_modules_cpio};
 use super::modules::{ModuleTree, declared_needs};
 use super::progress::LabStage;
 
@@ -34,7 +34,7 @@ pub fn pack(build: &Build, root_tar: &Path) -> Result<(), LabImageError> {
     let boot_modules = check_modules(build, &tree, &release)?;
     let image = build.partial.image();
     let modules_cpio = image.join(MODULES_CPIO);
-    write_modules_cpio(&boot_modules, &modules_cpio)
+    write_modules_cpio(&ModulesCpio { load: &boot_modules, all: None }, &modules_cpio)
         .map_err(LabImageError::file("cannot write", &modules_cpio))?;
     let kernel = image.join(KERNEL);
     let installed = extracted.join(format!("boot/vmlinuz-{release}"));

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cache::{HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
+use super::cache::{
+    ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS,
+};
 use super::error::LabImageError;
 use nestor_ownership::{self as ownership, Distrust};
 
@@ -35,8 +37,9 @@ const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
 
 /// The files of an image.
 pub fn files(directory: &Path) -> impl Iterator<Item = &'static str> + use<> {
-    let hypervisor = directory.join(HYPERVISOR).exists().then_some(HYPERVISOR);
-    FILES.into_iter().chain(hypervisor)
+    let optional = [HYPERVISOR, ADDED_KERNEL, ADDED_MODULES_CPIO, ADDED];
+    let there: Vec<_> = optional.into_iter().filter(|name| directory.join(name).exists()).collect();
+    FILES.into_iter().chain(there)
 }
 
 /// A file as it was when it was read.
@@ -163,7 +166,7 @@ fn check_entry(path: &Path, is_directory: bool) -> Result<(), LabImageError> {
 }
 
 /// The hash of a file's contents, and the file as it was before it was read.
-fn sha256(path: &Path) -> Result<(String, fs::Metadata), LabImageError> {
+pub fn sha256(path: &Path) -> Result<(String, fs::Metadata), LabImageError> {
     let read = || {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -403,9 +403,10 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
             FailureCause::NotPossible
         }
         LabProblem::Link(LinkProblem::NoServer { source, .. }) => cause_of_layer(source),
-        LabProblem::NoHypervisor | LabProblem::NoPack { .. } | LabProblem::NoPrograms { .. } => {
-            FailureCause::NotInstalled
-        }
+        LabProblem::NoHypervisor
+        | LabProblem::NoPack { .. }
+        | LabProblem::NoPrograms { .. }
+        | LabProblem::NoKernel { .. } => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } | LabProblem::TooManyInstances { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),

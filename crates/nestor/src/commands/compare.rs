@@ -3,16 +3,24 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nestor_report::{CompareView, compare_text};
-use nestor_results::{StoredRun, TraceCost, WrittenStack, trace_costs};
+use nestor_report::{CompareView, compare_text, gate_text};
+use nestor_results::gate::{judge, worst};
+use nestor_results::{Doubt, GateAnswer, StoredRun, Study, TraceCost, WrittenStack, trace_costs};
 
 use crate::arguments::CompareArguments;
 use crate::commands::run::{one_off, set_tracing, traced};
+use crate::gate;
 use crate::output::{print_json, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
 
-/// Measures a workload on stacks in pairs of random order and says how each differs from the first.
+/// What was compared: the runs of the baseline and those of each candidate.
+struct Sides<'a> {
+    baseline: Vec<&'a StoredRun>,
+    candidates: Vec<Vec<&'a StoredRun>>,
+}
+
+/// Measures a workload on stacks in pairs of random order and says how each differs from the first, or from a saved baseline.
 ///
 /// # Errors
 /// What is wrong with the stacks or the workload, or why there is nothing to compare.
@@ -20,38 +28,76 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let stacks: Vec<&str> = arguments.stacks.iter().map(String::as_str).collect();
     let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
-    let (baseline, candidates) = match study.stacks.as_slice() {
-        [baseline, candidates @ ..] if !candidates.is_empty() => (baseline, candidates),
-        _ => bail!("{}", one_stack(&arguments.stacks)),
-    };
+    let candidates = candidates(&study, arguments)?;
     let [workload] = study.workloads.as_slice() else {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
     session::check_study(&study, &arguments.lab)?;
     let mut store = open_for(&arguments.lab, Access::Adds)?;
+    let saved = arguments.against.as_deref().map(|name| gate::saved(name, workload, &store)).transpose()?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
-    let runs_of = |stack: &str| -> Vec<&StoredRun> {
-        traced(&runs).filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()
+    let runs_of = |stack: &WrittenStack| -> Vec<&StoredRun> {
+        traced(&runs).filter(|r| r.record.stack == *stack && r.record.workload == *workload).collect()
     };
-    let of_baseline = runs_of(baseline);
-    let view = |candidate: &WrittenStack| CompareView::of(&of_baseline, &runs_of(candidate));
-    let views: Vec<CompareView> =
-        candidates.iter().filter_map(view).map(CompareView::in_random_order).collect();
+    let sides = Sides {
+        baseline: saved.as_ref().map_or_else(|| runs_of(&study.stacks[0]), |saved| saved.iter().collect()),
+        candidates: candidates.iter().map(runs_of).collect(),
+    };
+    let doubt =
+        arguments.against.as_deref().zip(saved.as_deref()).map(|(name, runs)| gate::doubt(name, runs));
+    let views = views(&sides, doubt);
     if views.is_empty() {
         bail!("nothing was measured, so there is nothing to compare");
     }
+    let answers = answers(&sides, arguments)?;
     if arguments.lab.json {
-        print_json(&in_json(&views, &costs)?)?;
+        print_json(&in_json(&views, &answers, &costs)?)?;
     } else {
-        out!("{}", in_text(&views));
+        out!("{}", in_text(&views, &answers));
         print_costs(&costs);
+    }
+    if let Some(worst) = worst(answers.iter().flatten()) {
+        return Ok(gate::exit_code(worst));
     }
     let has_numbers = |view: &CompareView| {
         !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty()
     };
     let all = views.len() == candidates.len() && views.iter().all(has_numbers);
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The stacks that are judged.
+fn candidates<'a>(study: &'a Study, arguments: &CompareArguments) -> Result<&'a [WrittenStack]> {
+    match study.stacks.as_slice() {
+        candidates if arguments.against.is_some() => Ok(candidates),
+        [_, candidates @ ..] if !candidates.is_empty() => Ok(candidates),
+        _ => bail!("{}", one_stack(&arguments.stacks)),
+    }
+}
+
+/// Each candidate beside the baseline; `doubt`: of a saved one.
+fn views(sides: &Sides<'_>, doubt: Option<String>) -> Vec<CompareView> {
+    let view = |candidate: &Vec<&StoredRun>| {
+        let view = CompareView::of(&sides.baseline, candidate)?;
+        Some(match &doubt {
+            None => view.in_random_order(),
+            Some(doubt) => {
+                let mut view = view;
+                view.comparison.doubts.push(Doubt::from(doubt.clone()));
+                view
+            }
+        })
+    };
+    sides.candidates.iter().filter_map(view).collect()
+}
+
+/// What the rules say of each candidate; nothing of any without rules.
+fn answers(sides: &Sides<'_>, arguments: &CompareArguments) -> Result<Vec<Vec<GateAnswer>>> {
+    let rules = &arguments.fail_if;
+    let limits = rules.len() * sides.candidates.len();
+    let each = sides.candidates.iter().map(|candidate| judge(rules, &sides.baseline, candidate, limits));
+    if rules.is_empty() { Ok(Vec::new()) } else { Ok(each.collect::<Result<_, _>>()?) }
 }
 
 /// Why one stack is not enough.
@@ -64,14 +110,25 @@ fn one_stack(stacks: &[String]) -> String {
     )
 }
 
-/// One comparison after the other.
-fn in_text(views: &[CompareView]) -> String {
-    views.iter().map(|view| compare_text(view, style())).collect::<Vec<_>>().join("\n")
+/// One comparison after the other, each with what the gate says of it.
+fn in_text(views: &[CompareView], answers: &[Vec<GateAnswer>]) -> String {
+    let gates = answers.iter().map(|answers| format!("\n{}", gate_text(answers, style())));
+    let gates = gates.map(Some).chain(std::iter::repeat_with(|| None));
+    let texts =
+        views.iter().zip(gates).map(|(view, gate)| compare_text(view, style()) + &gate.unwrap_or_default());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// One comparison as an object, several as a list of such; what tracing cost is in the first, because it is of all runs.
-fn in_json(views: &[CompareView], costs: &[TraceCost]) -> Result<serde_json::Value> {
+fn in_json(
+    views: &[CompareView],
+    answers: &[Vec<GateAnswer>],
+    costs: &[TraceCost],
+) -> Result<serde_json::Value> {
     let mut json = views.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    for (view, answers) in json.iter_mut().zip(answers) {
+        view["gate"] = serde_json::to_value(answers)?;
+    }
     if let (Some(first), false) = (json.first_mut(), costs.is_empty()) {
         first["trace_costs"] = serde_json::to_value(costs)?;
     }

@@ -1,7 +1,7 @@
 //! `nestor lab`: the image that every machine boots.
 
 use anyhow::{Result, bail};
-use nestor_machine::lab_image::{self, LabImage};
+use nestor_machine::lab_image::{self, AddedKernel, LabImage};
 use nestor_text::units::ByteUnit;
 use serde_json::json;
 
@@ -17,6 +17,10 @@ pub fn run(command: &LabCommand) -> Result<()> {
     match command {
         LabCommand::Build { json } => tell(&crate::lab_image::ensure(None)?, *json),
         LabCommand::Pack { pack, json } => tell(&crate::lab_image::ensure(Some(*pack))?, *json),
+        LabCommand::Kernel { name, file, modules, json } => {
+            let added = crate::lab_image::add_kernel(name, file, modules.as_deref())?;
+            tell_kernel(name, &added, *json)
+        }
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_lab::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory(), None) else {
@@ -29,6 +33,20 @@ pub fn run(command: &LabCommand) -> Result<()> {
 
 fn tell(image: &LabImage, json: bool) -> Result<()> {
     if json { print_json(&describe(image)?) } else { say(image) }
+}
+
+fn tell_kernel(name: &str, added: &AddedKernel, json: bool) -> Result<()> {
+    let about = &added.about;
+    if json {
+        return print_json(&json!({ "name": name, "directory": added.image.directory, "kernel": about }));
+    }
+    outln!("{name}: Linux {}", about.version);
+    outln!("  from a file with SHA-256 {}", about.sha256);
+    if !about.missing_modules.is_empty() {
+        outln!("  without these modules, which some stacks need: {}", about.missing_modules.join(", "));
+    }
+    outln!("  a file system whose machine boots it: ext4:kernel={name}");
+    Ok(())
 }
 
 fn describe(image: &LabImage) -> Result<serde_json::Value> {

@@ -23,6 +23,9 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let mut study =
         one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, lab)?;
+    if arguments.save.is_some() && study.stacks.len() * study.workloads.len() > 1 {
+        bail!("a saved baseline is of one stack and one workload; save each under a name of its own");
+    }
     session::check_study(&study, lab)?;
     let mut store = open_for(lab, Access::Adds)?;
     if arguments.verify {
@@ -53,6 +56,9 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     }
     if arguments.verify {
         verify(&study, &runs, lab, &mut store)?;
+    }
+    if let Some(name) = &arguments.save {
+        crate::gate::save(name, &traced(&runs).collect::<Vec<_>>(), &mut store)?;
     }
     Ok(exit_code(&views))
 }

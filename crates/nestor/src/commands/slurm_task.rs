@@ -81,10 +81,12 @@ impl Task<'_> {
         let Some(place) = self.job.place.value().cloned() else {
             bail!("this version does not know the place {}", self.job.place);
         };
+        let stacks: Vec<Stack> = self.job.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
         let mut lab = Lab::open(LabOptions {
             place,
             image: Some(lab_image::files()?),
             packs: lab_image::packs()?,
+            kernels: lab_image::kernels_of(&stacks)?,
             cache_directory,
             overwrite: Vec::new(),
             seed: self.job.seed,
@@ -97,7 +99,6 @@ impl Task<'_> {
                  would differ; install the same QEMU, and make the lab image there and here by the same Nestor"
             );
         }
-        let stacks: Vec<Stack> = self.job.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
         lab.make_room_for(&stacks);
         Ok(lab)
     }

@@ -143,7 +143,10 @@ pub(crate) fn environment_facts(
     let version = |(name, version): (&String, &String)| (Fact::Version(name.clone()), version.clone());
     facts.extend(environment.packages.iter().map(version));
     if let Some(host) = environment.machines.first() {
-        facts.push((Fact::HostKernel, host.kernel.clone()));
+        // Where the stack says it, it is what is compared.
+        if !environment.settings.contains_key(&format!("{} kernel", host.label)) {
+            facts.push((Fact::HostKernel, host.kernel.clone()));
+        }
         facts.push((Fact::HostCpu, host.cpu_model.clone()));
     }
     if let Some(bytes) = working_set_bytes {

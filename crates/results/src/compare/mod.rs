@@ -28,7 +28,7 @@ pub use drift::Drift;
 pub(crate) use lives::LivesOf;
 pub use lives::{LifeSample, LivesCompared, LivesSummary, StateSeconds, median_life};
 pub use samples::ratio_by_block;
-pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block};
+pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block, violated};
 pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
 
 /// A run without numbers.

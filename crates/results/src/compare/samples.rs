@@ -91,7 +91,7 @@ impl Sample {
 }
 
 /// The identities that a run violates, in one sentence; `None` if it violates none.
-pub(super) fn violated(marks: &[Mark]) -> Option<String> {
+pub(crate) fn violated(marks: &[Mark]) -> Option<String> {
     let reasons: Vec<&str> = marks
         .iter()
         .filter_map(|mark| match mark {

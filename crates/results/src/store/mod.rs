@@ -5,6 +5,7 @@
 //! transaction, so a killed process leaves whole runs only. A run is named by the hash of its content, so that
 //! files of several machines merge without clashes; its number is only local to a file.
 
+mod baselines;
 mod cells;
 mod conditions;
 mod copy;

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 15] = [
+const MIGRATIONS: [(&str, Option<Fill>); 16] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -28,6 +28,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 15] = [
     // What it added is filled with what the next version added to it.
     (VERSION_14, None),
     (VERSION_15, Some(lives::backfill)),
+    (VERSION_16, None),
 ];
 
 const VERSION_1: &str = "
@@ -382,6 +383,15 @@ CREATE TABLE states (
 /// Of several instances of one image, how long each waited for the others.
 const VERSION_15: &str =
     "ALTER TABLE states ADD COLUMN waited_s REAL NOT NULL DEFAULT 0; -- at its end, for other instances";
+
+/// Runs that were saved under a name.
+const VERSION_16: &str = "
+CREATE TABLE baselines (
+    name TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    PRIMARY KEY (name, run)
+) STRICT, WITHOUT ROWID;
+";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

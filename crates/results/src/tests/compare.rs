@@ -105,6 +105,21 @@ fn other_software_or_ground_is_told() {
 }
 
 #[test]
+fn a_kernel_that_the_stack_names_is_no_other_difference() {
+    let (base, mut other) = (runs("ext4/hdd", &[10, 10]), runs("ext4:kernel=next/hdd", &[10, 10]));
+    for run in &mut other {
+        run.record.environment.machines[0].kernel = "6.12.0".to_owned();
+    }
+    let doubts = |other: &[StoredRun]| compare(&borrowed(&base), &borrowed(other)).unwrap().doubts.len();
+    assert_eq!(doubts(&other), 1);
+    for run in &mut other {
+        let said = ("host kernel".to_owned(), "next: Linux 6.12.0".to_owned());
+        run.record.environment.settings.extend([said]);
+    }
+    assert_eq!(doubts(&other), 0);
+}
+
+#[test]
 fn runs_without_a_common_block_are_not_paired() {
     let base = runs("base", &[100, 102]);
     let other = stored(vec![record("other", 7, 50 * MIB), record("other", 8, 51 * MIB)]);

@@ -10,6 +10,15 @@ pub(super) const MOUNT: OptionSpec = OptionSpec {
     default: None,
 };
 
+/// Kernel of the machine that has a file system.
+pub(super) const KERNEL: OptionSpec = OptionSpec {
+    name: crate::added_kernel::KERNEL_OPTION,
+    summary: "kernel of the machine that has this file system mounted, by the name under which `nestor lab kernel` added it (unset: the \
+              lab image's)",
+    kind: OptionKind::Name,
+    default: None,
+};
+
 /// I/O scheduler of the block device a layer offers.
 pub(super) const SCHED: OptionSpec = OptionSpec {
     name: "sched",

@@ -1,6 +1,6 @@
 //! `btrfs`: copy on write.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec};
@@ -22,6 +22,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
             default: Some("off"),
         },
         MOUNT,
+        KERNEL,
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "btrfs",

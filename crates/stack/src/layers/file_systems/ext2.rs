@@ -1,6 +1,6 @@
 //! `ext2`: no journal.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::ext;
 use crate::spec::no_conflicts;
 use crate::{FileSystemSpec, LayerDefinition, LayerSpec, Recovery};
@@ -8,7 +8,7 @@ use crate::{FileSystemSpec, LayerDefinition, LayerSpec, Recovery};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "ext2",
     summary: "ext2: block maps, no journal",
-    options: &[ext::BLOCK, ext::INODE_RATIO, MOUNT],
+    options: &[ext::BLOCK, ext::INODE_RATIO, MOUNT, KERNEL],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext2",
         program: None,

@@ -1,6 +1,6 @@
 //! `ext3`: ext2 with a journal.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::ext;
 use crate::spec::no_conflicts;
 use crate::{FileSystemSpec, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
@@ -18,6 +18,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         ext::BLOCK,
         ext::INODE_RATIO,
         MOUNT,
+        KERNEL,
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext3",

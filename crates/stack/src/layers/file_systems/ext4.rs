@@ -1,6 +1,6 @@
 //! `ext4`: extents, delayed allocation, a journal.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::ext;
 use crate::spec::no_conflicts;
 use crate::{
@@ -21,6 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         ext::BLOCK,
         ext::INODE_RATIO,
         MOUNT,
+        KERNEL,
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "ext4",

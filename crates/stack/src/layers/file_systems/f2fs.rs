@@ -1,6 +1,6 @@
 //! `f2fs`: a log for flash.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget};
@@ -8,7 +8,7 @@ use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "f2fs",
     summary: "F2FS: six logs, for flash",
-    options: &[MOUNT],
+    options: &[MOUNT, KERNEL],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "f2fs",
         program: None,

@@ -1,6 +1,6 @@
 //! `jfs`: extents, a log of metadata.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec};
@@ -8,7 +8,7 @@ use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "jfs",
     summary: "JFS: extents, trees of inodes and a log of metadata",
-    options: &[MOUNT],
+    options: &[MOUNT, KERNEL],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "jfs",
         program: None,

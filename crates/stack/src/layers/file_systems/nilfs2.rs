@@ -4,7 +4,7 @@
 //! `mount.nilfs2` would start the daemon. Nestor mounts without helpers, so nothing cleans, and a file system is full
 //! once as much has been written as it holds.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec};
@@ -12,7 +12,7 @@ use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "nilfs2",
     summary: "NILFS2: one log with checkpoints; its cleaner does not run",
-    options: &[MOUNT],
+    options: &[MOUNT, KERNEL],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "nilfs2",
         program: None,

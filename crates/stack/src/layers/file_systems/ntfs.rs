@@ -5,7 +5,7 @@
 //! `fsync` of any file writes all of the device out. It keeps no journal: at each mount it empties the one that Windows keeps.
 //! Options of mount that it does not know it ignores.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec, Recovery};
@@ -13,7 +13,7 @@ use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec, Recovery};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "ntfs",
     summary: "NTFS by ntfs-3g, a program behind FUSE: a table of files, extents; no journal",
-    options: &[MOUNT],
+    options: &[MOUNT, KERNEL],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "fuseblk",
         program: Some("ntfs-3g"),

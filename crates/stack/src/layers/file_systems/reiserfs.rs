@@ -1,6 +1,6 @@
 //! `reiserfs`: one balanced tree, packed tails, a journal.
 
-use super::super::options::MOUNT;
+use super::super::options::{KERNEL, MOUNT};
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
 use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec};
@@ -16,6 +16,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
             default: Some("ordered"),
         },
         MOUNT,
+        KERNEL,
     ],
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "reiserfs",
