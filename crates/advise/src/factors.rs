@@ -73,7 +73,11 @@ impl FactorName {
 
     /// How the command line asks for levels of it.
     pub fn option(self) -> String {
-        format!("--{}", self.name())
+        match self {
+            // `--device` is a device of the user's wherever there is one.
+            Self::Device => "--device-model".to_owned(),
+            _ => format!("--{}", self.name()),
+        }
     }
 
     /// The levels that are tried of stacks on one machine unless others are asked for.

@@ -21,9 +21,8 @@ pub fn read_levels(name: FactorName, words: &[String]) -> Result<Vec<String>, Sp
     if levels.is_empty() || levels.iter().any(|level| level.trim().is_empty()) {
         let usual = name.usual_levels().join(",");
         return Err(SpaceError::Levels(format!(
-            "--{} has no levels\n  separate levels with commas, as in --{} {usual}",
-            name.name(),
-            name.name()
+            "{0} has no levels\n  separate levels with commas, as in {0} {usual}",
+            name.option()
         )));
     }
     Ok(levels)

@@ -180,7 +180,7 @@ mod tests {
             held(&space(&[]).unwrap()),
             [
                 "guest ext4 --guest",
-                "device virtio-blk --device",
+                "device virtio-blk --device-model",
                 "scheduler default --scheduler",
                 "host-scheduler default --host-scheduler"
             ]

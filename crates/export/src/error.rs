@@ -49,7 +49,7 @@ pub enum ExportError {
     /// Sorting by start would need too much memory.
     #[error(
         "{layer}: more than {limit} requests fall within the time of its longest request ({longest_s:.1} \
-         s); export a part of the time with --from and --to"
+         s); export a part of the time with --since and --until"
     )]
     TooManyAtOnce {
         /// The layer whose requests they are.

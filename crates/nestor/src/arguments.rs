@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use nestor_results::{GateRule, TraceMode};
 use nestor_stack::{LabPack, Place, PlaceWish};
+use nestor_text::quantities::{TIME_FORM, parse_whole_seconds};
 
 /// A place, and what results there say of it.
 #[derive(Clone, Debug)]
@@ -215,7 +216,7 @@ pub struct StudyHow {
     /// Run every block, even for comparisons that are settled
     #[arg(long)]
     pub no_stop: bool,
-    /// Start no cell that would end after this time, such as 45m
+    /// Start no cell that would end after this time, such as 45m; a number alone is in seconds
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<std::time::Duration>,
     /// Allow the study to write to this device or file, whose data is lost; give the path as the study does
@@ -243,7 +244,7 @@ pub struct SlurmArguments {
     /// Number of tasks at once; each takes one core [default: as many as the partition has cores]
     #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-tasks", value_name = "N", requires = "slurm")]
     pub tasks: Option<NonZeroUsize>,
-    /// Time limit of a task, such as 2h; a cell that it ends runs again in another task [default: the partition's]
+    /// Time limit of a task, such as 2h, a number alone in seconds; a cell that it ends runs again in another task [default: the partition's]
     #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-time", value_name = "TIME", value_parser = duration, requires = "slurm")]
     pub time: Option<std::time::Duration>,
     /// A further argument for sbatch, such as --slurm-arg=--account=lab; may be repeated
@@ -256,8 +257,7 @@ pub struct SlurmArguments {
 
 /// A time as options take it.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    nestor_results::parse_duration(text)
-        .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
+    parse_whole_seconds(text).ok_or_else(|| format!("write {TIME_FORM}"))
 }
 
 /// Arguments of `nestor replicate`.
@@ -277,32 +277,53 @@ pub struct ReplicateArguments {
     pub lab: LabArguments,
 }
 
+/// Results: one run, or those of a study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The run with this number.
+    Run(i64),
+    /// The study with this name.
+    Study(String),
+}
+
+impl std::str::FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) => Ok(Self::Run(number)),
+            Err(_) if text.is_empty() => Err("a run has a number and a study a name".to_owned()),
+            Err(_) => Ok(Self::Study(text.to_owned())),
+        }
+    }
+}
+
 /// Arguments of `nestor report`.
 #[derive(Args, Debug)]
 pub struct ReportArguments {
-    /// Number of a run
-    #[arg(group = "subject")]
-    pub run: Option<i64>,
-    /// Name of a study
-    #[arg(long, group = "subject")]
+    /// Number of a run, or name of a study
+    #[arg(value_name = "RUN|STUDY", group = "reported")]
+    pub subject: Option<Subject>,
+    /// Name of a study; also for one whose name is a number
+    #[arg(long, value_name = "NAME", group = "reported")]
     pub study: Option<String>,
     /// List all runs, not only the newest
-    #[arg(long, conflicts_with = "subject")]
+    #[arg(long, conflicts_with = "reported")]
     pub all: bool,
     /// File for the HTML report
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
-    #[arg(long, value_name = "FILE", requires = "subject")]
+    #[arg(long, value_name = "FILE", requires = "reported")]
     pub picture: Option<PathBuf>,
     /// Print the cells of a study as comma-separated values, with their intervals
-    #[arg(long, requires = "study", conflicts_with_all = ["json", "markdown"])]
+    #[arg(long, requires = "reported", conflicts_with_all = ["json", "markdown"])]
     pub csv: bool,
     /// Print a study as Markdown, for an issue or a merge request
-    #[arg(long, requires = "study", conflicts_with = "json")]
+    #[arg(long, requires = "reported", conflicts_with = "json")]
     pub markdown: bool,
     /// Also write the cells of a study to an Apache Parquet file
-    #[arg(long, value_name = "FILE", requires = "study")]
+    #[arg(long, value_name = "FILE", requires = "reported")]
     pub parquet: Option<PathBuf>,
     /// First copy the runs of another results file into this one
     #[arg(long, value_name = "FILE")]
@@ -369,9 +390,9 @@ pub enum DiskCommand {
         -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
     )]
     Serve(ServeArguments),
-    /// Write the library with which your own QEMU sends its time to a disk served with --time virtual
+    /// Write the library with which your own QEMU sends its time to a disk served with --clock virtual
     #[command(
-        after_help = "Example:\n  nestor disk library ./vtime.so\n  nestor disk serve wd-re3 --time virtual --socket /run/disk.sock &\n  \
+        after_help = "Example:\n  nestor disk library ./vtime.so\n  nestor disk serve wd-re3 --clock virtual --socket /run/disk.sock &\n  \
         LD_PRELOAD=$PWD/vtime.so qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off \\\n    \
         -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
         -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
@@ -430,7 +451,7 @@ pub struct ServeArguments {
     #[arg(long, requires = "data")]
     pub read_only: bool,
     /// The disk's clock: this machine's, or that of the virtual machine, which its QEMU sends on SOCKET.time
-    #[arg(long, value_name = "TIME", default_value = "real")]
+    #[arg(long = "clock", alias = "time", value_name = "CLOCK", default_value = "real")]
     pub time: DiskTimeArgument,
     /// File for a log of all requests
     #[arg(long, value_name = "FILE")]

@@ -63,8 +63,8 @@ pub enum Command {
     /// Describe the load of a disk, a process, a control group or a trace
     #[command(
         after_help = "Examples:\n  nestor characterize --for 60s --device /dev/sda --output mail.toml\n  \
-        nestor characterize --for 5m --cgroup system.slice/mysql.service --check /srv/test\n  \
-        nestor characterize --trace sda.blktrace.*"
+        nestor characterize --for 5m --cgroup system.slice/mysql.service --check-in /srv/test\n  \
+        nestor characterize --traces sda.blktrace.*"
     )]
     Characterize(Box<crate::commands::characterize::CharacterizeArguments>),
     /// Explain what made a run slower or faster than its baseline
@@ -74,7 +74,7 @@ pub enum Command {
     Explain(crate::commands::explain::ExplainArguments),
     /// Write the HTML report of runs or of a study, or list the runs
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
-        nestor report 41              report of run 41\n  nestor report --study quick   report of a study\n  nestor report --study quick --csv         its cells, for other programs")]
+        nestor report 41              report of run 41\n  nestor report quick           report of a study\n  nestor report quick --csv     its cells, for other programs")]
     Report(ReportArguments),
     /// Check what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),

@@ -10,11 +10,17 @@ mod output;
 mod arguments;
 mod at_manager;
 mod cli;
+mod command_groups;
 mod commands;
+mod expected;
 mod gate;
 mod interrupt;
 mod lab_image;
 mod named;
+mod named_studies;
+#[cfg(test)]
+mod option_names;
+mod order;
 mod paths;
 mod place;
 mod progress;
@@ -30,7 +36,7 @@ use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command};
 use nestor_text::complaint::ERROR;
 
@@ -45,7 +51,8 @@ fn main() -> ExitCode {
             if place.status() == BacktraceStatus::Captured { format!("\n{place}") } else { String::new() }
         );
     }));
-    let cli = match Cli::try_parse() {
+    let parsed = command_groups::command_line().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // It quotes the arguments, among which are names of files.
         Err(error) if error.use_stderr() => {

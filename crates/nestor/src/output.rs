@@ -23,9 +23,14 @@ pub fn style() -> Style {
     columns().map_or_else(Style::plain, |columns| Style::terminal(columns, !has_color()))
 }
 
-/// Columns of text under a heading, two blanks apart, without trailing blanks.
+/// Prints text for people: its lines are broken at the columns of a terminal. Commands to copy and files are printed as they are.
+pub fn say(text: &str) {
+    out!("{}", fitted(text, columns()));
+}
+
+/// Columns of text under a heading, two blanks apart, without trailing blanks, within the columns of a terminal.
 pub fn table<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> String {
-    table_of(heading, rows).text()
+    table_within(columns(), heading, rows)
 }
 
 fn table_of<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> nestor_text::Table {
@@ -34,14 +39,15 @@ fn table_of<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> nestor
     nestor_text::Table::of(&rows, &[])
 }
 
-/// The columns that lines are broken at: those of a terminal. What goes elsewhere is read by programs, line by line.
+/// The columns that lines are broken at: those of a terminal, or of `COLUMNS` elsewhere, as for a pager. Otherwise what goes elsewhere
+/// is read by programs, line by line.
 pub fn columns_of(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
-    if !output.is_terminal() {
-        return None;
-    }
-    let told = rustix::termios::tcgetwinsize(output).map_or(0, |size| usize::from(size.ws_col));
-    let set = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let columns = if told == 0 { set().unwrap_or(0) } else { told };
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let told = match output.is_terminal() {
+        true => rustix::termios::tcgetwinsize(output).map_or(0, |size| usize::from(size.ws_col)),
+        false => set?,
+    };
+    let columns = if told == 0 { set.unwrap_or(0) } else { told };
     Some(Style::terminal(columns, true).width)
 }
 
@@ -70,7 +76,7 @@ pub fn table_within<const N: usize>(
 ) -> String {
     match columns {
         Some(columns) => table_of(heading, rows).text_within(columns),
-        None => table(heading, rows),
+        None => table_of(heading, rows).text(),
     }
 }
 

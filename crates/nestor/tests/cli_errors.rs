@@ -37,6 +37,27 @@ fn a_comparison_needs_two_stacks_that_differ() {
 }
 
 #[test]
+fn a_workload_in_the_place_of_a_stack_is_shown_in_its_own() {
+    let sandbox = Sandbox::new();
+    for (command, right) in [
+        (&["run", "fio:seq-write", "ext4/kvm/hdd"][..], "write: nestor run ext4/kvm/hdd fio:seq-write"),
+        (
+            &["compare", "ext4/kvm/hdd", "fio:seq-write", "ext3/kvm/hdd"],
+            "write: nestor compare ext4/kvm/hdd ext3/kvm/hdd fio:seq-write",
+        ),
+        (
+            &["predict", "--workload", "ext4/hdd", "--to", "fio:seq-read"],
+            "write: nestor predict --workload fio:seq-read --to ext4/hdd",
+        ),
+        (&["advise", "ext4/kvm/hdd"], "write: nestor advise WORKLOAD --yours ext4/kvm/hdd"),
+        (&["run", "ext4/kvm/hdd", "seq-write"], "did you mean fio:seq-write"),
+    ] {
+        let said = refused(&sandbox, command);
+        assert!(said.contains(right), "{command:?}:\n{said}");
+    }
+}
+
+#[test]
 fn a_stack_that_does_not_fit_together_is_shown_with_what_would() {
     let said = run_refused("ext4/kvm/jfs/hdd", "fio:seq-write");
     assert!(

@@ -5,7 +5,7 @@ mod support;
 
 use nestor_correlate::{Blame, Cause, Correlation, Level, LevelIndex, Passage, Passed, Spent, TimeAtLevel};
 use nestor_layout::Class;
-use nestor_results::{CellRecord, Outcome, TraceMode};
+use nestor_results::{CellRecord, Outcome, Store, Study, StudyRecord, TraceMode};
 use nestor_trace::Operation;
 use predict_store::{keep, load};
 use support::{Sandbox, json, refused, said};
@@ -35,6 +35,37 @@ fn a_run_counts_once_where_others_repeat_it_or_a_study_has_its_numbers() {
     assert_eq!(explained("1"), [1, 2]);
     assert_eq!(explained("3"), [2, 3]);
     assert_eq!(explained("4"), [4]);
+}
+
+#[test]
+fn the_name_of_a_study_does_where_a_run_is_named() {
+    let sandbox = Sandbox::new();
+    let stacks = ["ext4/hdd", "xfs/hdd"];
+    let study = Study::new("two", "t", stacks.map(Into::into).into(), vec![predict_store::LOAD.into()]);
+    let hash = study.hash(&"emulated".into());
+    let in_study = |stack: &&str| CellRecord {
+        study: Some("two".to_owned()),
+        study_hash: Some(hash.clone()),
+        ..load(stack, 0)
+    };
+    let store = keep(&sandbox, &stacks.iter().map(in_study).collect::<Vec<_>>());
+    let (ground, sessions) = ("emulated".into(), Vec::new());
+    let kept =
+        StudyRecord { hash: hash.clone(), ground, study, sentinels: false, ended_early: None, sessions };
+    Store::open(&sandbox.path("results.sqlite")).unwrap().save_study(&kept).unwrap();
+    assert!(said(&sandbox, &["report", "two", "--store", &store]).contains("two.html"));
+    let choice = refused(&sandbox, &["explain", "two", "--store", &store]);
+    assert!(
+        choice.contains("study `two` has 2 cells") && choice.contains("nestor explain 2   xfs/hdd"),
+        "{choice}"
+    );
+    for command in ["report", "explain"] {
+        let unknown = refused(&sandbox, &[command, "three", "--store", &store]);
+        assert!(
+            unknown.contains("there is no study `three`") && unknown.contains("it has: two"),
+            "{unknown}"
+        );
+    }
 }
 
 /// A run whose requests were followed through two levels.

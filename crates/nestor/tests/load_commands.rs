@@ -94,7 +94,7 @@ fn the_workloads_of_the_studies_are_listed() {
 
     H  virtualised NAS (Hildebrand and others, WIOV '11)
 
-    P  type-2 hypervisors with PostMark
+    P  file systems under type-2 hypervisors, with PostMark (Đorđević, Timčenko)
 
     nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;
     nestor workloads lists all options; scripts for nestor load wml: fileserver, webserver, mailserver, dbserver, create-tree, stat-tree, nas-seq-write, nas-rand-read
@@ -191,7 +191,10 @@ fn what_would_be_overwritten_has_to_be_named_twice() {
     let said = refused(&sandbox, &["load", "run", "fio:seq-wrte", "--dir", &directory(&sandbox)]);
     assert!(said.contains("did you mean seq-write?"), "{said}");
     let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--dir", &sandbox.text("nowhere")]);
-    assert!(said.contains("cannot use --dir"), "{said}");
+    assert!(said.contains("cannot use --dir") && said.contains("make it first: mkdir -p /"), "{said}");
+    assert!(!sandbox.path("nowhere").exists());
+    let said = refused(&sandbox, &["load", "run", "fio:seq-write"]);
+    assert!(said.contains("--dir <DIRECTORY>|--device <DEVICE>"), "{said}");
     assert!(is_empty(&directory(&sandbox)));
 }
 

@@ -35,7 +35,7 @@ pub struct Aim {
 
 impl Aim {
     fn at_most(aim: &str, limit: f64, reached: Option<f64>) -> Self {
-        let aim = format!("{aim}: at most {}", share(limit));
+        let aim = format!("{aim} should be at most {}", share(limit));
         Self { aim, reached, missed_by: reached.map(|reached| reached - limit).filter(|over| *over > 0.0) }
     }
 }
@@ -49,13 +49,21 @@ pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
     let mut aims = match validation.held {
         Held::Stacks { .. } => vec![
             Aim::at_most("median error", MEDIAN, median),
-            Aim::at_most("90th percentile of the errors", NINE_OF_TEN, ours.p90_without_noise.or(ours.p90)),
+            Aim::at_most(
+                "error of nine in ten predictions",
+                NINE_OF_TEN,
+                ours.p90_without_noise.or(ours.p90),
+            ),
             Aim {
-                aim: format!("share of truths in the 90 % interval: {} to {}", share(low), share(high)),
+                aim: format!(
+                    "share of measured values in the 90 % interval should be {} to {}",
+                    share(low),
+                    share(high)
+                ),
                 reached: ours.coverage,
                 missed_by: ours.coverage.map(outside).filter(|outside| *outside > 0.0),
             },
-            Aim::at_most("no answer", ABSTAINED, Some(ours.abstained())),
+            Aim::at_most("share of questions without an answer", ABSTAINED, Some(ours.abstained())),
         ],
         Held::Families => vec![Aim::at_most("median error", FAMILIES_MEDIAN, median)],
     };
@@ -64,7 +72,7 @@ pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
     let best: Option<&Scores> =
         best.min_by(|a, b| a.median.unwrap_or(1.0).total_cmp(&b.median.unwrap_or(1.0)));
     if let Some(limit) = best.and_then(|null| null.median) {
-        aims.push(Aim::at_most("median error, against the best null model", limit, ours.median));
+        aims.push(Aim::at_most("median error, as of the best simple rule (null model),", limit, ours.median));
     }
     aims
 }
@@ -80,11 +88,13 @@ pub fn of_matrices(matrices: &[(WrittenWorkload, CompletionScore)]) -> Vec<Aim> 
 
 impl fmt::Display for Aim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reached = self.reached.map_or_else(|| "no answer at all".to_owned(), share);
-        write!(f, "{}; reached {reached}", self.aim)?;
-        match self.missed_by {
-            Some(by) => write!(f, ": missed by {:.1} points", by * 100.0),
-            None => Ok(()),
+        write!(f, "{}; ", self.aim)?;
+        match (self.reached, self.missed_by) {
+            (None, _) => write!(f, "not known here, because nothing was answered"),
+            (Some(reached), None) => write!(f, "here {}, as it should be", share(reached)),
+            (Some(reached), Some(by)) => {
+                write!(f, "here {}, which is off by {:.1} percentage points", share(reached), by * 100.0)
+            }
         }
     }
 }
@@ -120,11 +130,11 @@ mod tests {
         };
         let lines: Vec<String> = of_hidden(&validation).iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
-        median error: at most 4.4 %; reached 5.0 %: missed by 0.6 points
-        90th percentile of the errors: at most 15.0 %; reached 12.0 %
-        share of truths in the 90 % interval: 88.0 % to 92.0 %; reached 80.0 %: missed by 8.0 points
-        no answer: at most 10.0 %; reached 5.0 %
-        median error, against the best null model: at most 25.0 %; reached 6.0 %
+        median error should be at most 4.4 %; here 5.0 %, which is off by 0.6 percentage points
+        error of nine in ten predictions should be at most 15.0 %; here 12.0 %, as it should be
+        share of measured values in the 90 % interval should be 88.0 % to 92.0 %; here 80.0 %, which is off by 8.0 percentage points
+        share of questions without an answer should be at most 10.0 %; here 5.0 %, as it should be
+        median error, as of the best simple rule (null model), should be at most 25.0 %; here 6.0 %, as it should be
         ");
         assert_eq!(of_matrices(&[]), []);
     }

@@ -63,6 +63,44 @@ impl Complaint {
     }
 }
 
+/// Everything that is wrong in a study file, in the order of the file; never empty as an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Complaints(Vec<Complaint>);
+
+impl Complaints {
+    /// What a part of the file is, unless something is wrong with it.
+    pub(crate) fn take<T>(&mut self, part: Result<T, Complaint>) -> Option<T> {
+        part.map_err(|complaint| self.0.push(complaint)).ok()
+    }
+
+    /// What the whole file is, if nothing is wrong in it; each thing once.
+    pub(crate) fn finish<T>(mut self, whole: Option<T>) -> Result<T, Self> {
+        self.0.sort_by_key(|complaint| (complaint.line, complaint.column));
+        self.0.dedup();
+        match whole {
+            Some(whole) if self.0.is_empty() => Ok(whole),
+            _ => Err(self),
+        }
+    }
+}
+
+impl From<Complaint> for Complaints {
+    fn from(complaint: Complaint) -> Self {
+        Self(vec![complaint])
+    }
+}
+
+impl fmt::Display for Complaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, complaint) in self.0.iter().enumerate() {
+            write!(f, "{}{complaint}", if index == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Complaints {}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (text, carets) = &*self.marked;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "quick"                       # short name; needed
-//! title = "Nesting in five minutes"    # one line for people; needed
+//! title = "Nesting in five minutes"    # one line for people; the file's name if left out
 //! stacks = ["ext3/kvm/{,raw/{ext2,jfs,xfs}/}hdd"]
 //! baseline = "ext3/kvm/hdd"            # one for all, among the stacks …
 //! # baselines = "raw-disk"             # … or for each stack its guest directly on the medium, added if missing; or "native":
@@ -43,13 +43,11 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::complaint::{Complaint, Source};
+use crate::complaint::{Complaint, Complaints, Source};
 use crate::{Part, Study, written_stacks, written_workloads};
 
 mod baselines;
 mod values;
-
-pub use values::parse_duration;
 
 const KEYS: [&str; 19] = [
     "name",
@@ -108,13 +106,7 @@ pub enum StudyFileError {
     },
     /// Something in it is wrong.
     #[error(transparent)]
-    Invalid(Box<Complaint>),
-}
-
-impl From<Complaint> for StudyFileError {
-    fn from(complaint: Complaint) -> Self {
-        Self::Invalid(Box::new(complaint))
-    }
+    Invalid(#[from] Complaints),
 }
 
 impl Study {
@@ -122,7 +114,7 @@ impl Study {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or with the first thing in it that is wrong.
+    /// If the file cannot be read, or with what is wrong in it.
     pub fn read(path: &Path, scale: Option<&str>) -> Result<Self, StudyFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
@@ -133,17 +125,20 @@ impl Study {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
-    pub fn parse(file: &str, text: &str, scale: Option<&str>) -> Result<Self, Complaint> {
+    /// Everything that is wrong, but for what cannot be told because of it.
+    pub fn parse(file: &str, text: &str, scale: Option<&str>) -> Result<Self, Complaints> {
         let source = Source { file, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
             source.complain(error.span().unwrap_or(0..0), message)
         })?;
         let reader = Reader { source, table: table.get_ref(), scale: None };
-        reader.refuse_unknown_keys(reader.table, &KEYS, "a study")?;
-        let (name, scale) = reader.scale(scale)?;
-        Reader { scale, ..reader }.study(name)
+        let mut wrong = Complaints::default();
+        reader.refuse_unknown_keys(reader.table, &KEYS, "a study", &mut wrong);
+        let scale = reader.scale(scale, &mut wrong);
+        let (name, scale) = wrong.take(scale).unwrap_or_default();
+        let study = Reader { scale, ..reader }.study(name, &mut wrong);
+        wrong.finish(study)
     }
 }
 
@@ -159,36 +154,41 @@ struct Reader<'a> {
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Reader<'a> {
-    fn study(&self, scale: Option<String>) -> Result<Study, Complaint> {
-        let name = self.name()?;
-        let title =
-            self.text(self.needed("title", "one line for people, such as \"Nesting in five minutes\"")?)?;
+    fn study(&self, scale: Option<String>, wrong: &mut Complaints) -> Option<Study> {
+        let name = wrong.take(self.name());
+        let title = wrong.take(self.title());
         let mut remarks = Vec::new();
-        let first = self.part(&mut remarks)?;
-        let stop = self.stop()?;
+        let first = self.part(&mut remarks, wrong);
+        let stop = self.stop(wrong);
+        let replications = wrong.take(self.replications()).flatten();
+        let seed = wrong.take(self.number("seed", 0, i64::MAX)).flatten();
+        let budget = wrong.take(self.budget()).flatten();
+        let claims = crate::claims::parse_claims(&self.source, self.table.get("claim"), wrong);
+        let figures = crate::claims::parse_figures(&self.source, self.table.get("figure"), wrong);
+        let findings = crate::claims::parse_findings(&self.source, self.table.get("finding"), wrong);
+        let first = first?;
+        let looks = stop.as_ref().and_then(|rule| rule.looks.last().copied());
         let mut study = Study {
-            replications: self.replications()?.unwrap_or(match &stop {
-                Some(rule) => rule.looks.last().copied().unwrap_or(1),
-                None => 1,
-            }),
-            seed: self.number("seed", 0, i64::MAX)?.unwrap_or(1) as u64,
-            budget: self.budget()?,
+            replications: replications.or(looks).unwrap_or(1),
+            seed: seed.unwrap_or(1) as u64,
+            budget,
             trace: first.trace.unwrap_or_default(),
             trace_cost: first.trace_cost,
             stop,
             scale,
             baselines: BTreeMap::new(),
             remarks,
-            ..Study::new(name, title, first.stacks, first.workloads)
+            claims,
+            figures,
+            findings,
+            ..Study::new(name.unwrap_or_default(), title.unwrap_or_default(), first.stacks, first.workloads)
         };
-        self.add_parts(&mut study)?;
-        self.set_baselines(&mut study)?;
-        self.refuse_shared_cells(&study)?;
-        self.set_sentinels(&mut study)?;
-        study.claims = crate::claims::parse_claims(&self.source, self.table.get("claim"))?;
-        study.figures = crate::claims::parse_figures(&self.source, self.table.get("figure"))?;
-        study.findings = crate::claims::parse_findings(&self.source, self.table.get("finding"))?;
-        Ok(study)
+        self.add_parts(&mut study, wrong)?;
+        // What follows asks how the parts go together.
+        wrong.take(self.set_baselines(&mut study))?;
+        wrong.take(self.refuse_shared_cells(&study));
+        self.set_sentinels(&mut study, wrong);
+        Some(study)
     }
 
     /// The value of a key: the scale's, or the study's.
@@ -197,7 +197,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The name and the table of the wanted scale; nothing for a study that has only one size.
-    fn scale(&self, wanted: Option<&str>) -> Result<(Option<String>, Option<&'a DeTable<'a>>), Complaint> {
+    fn scale(
+        &self,
+        wanted: Option<&str>,
+        wrong: &mut Complaints,
+    ) -> Result<(Option<String>, Option<&'a DeTable<'a>>), Complaint> {
         let usual = self.table.get("scale").map(|value| Ok((value, self.text(value)?))).transpose()?;
         let Some(scales) = self.table.get("scales") else {
             return match (wanted, usual) {
@@ -218,7 +222,7 @@ impl<'a> Reader<'a> {
         for (_, table) in tables {
             let table =
                 table.get_ref().as_table().ok_or_else(|| self.wrong_type(table, "a table [scales.NAME]"))?;
-            self.refuse_unknown_keys(table, &SCALE_KEYS, "a scale")?;
+            self.refuse_unknown_keys(table, &SCALE_KEYS, "a scale", wrong);
         }
         let (at, name) = match (wanted, usual) {
             (Some(wanted), _) => (scales.span(), wanted),
@@ -234,44 +238,45 @@ impl<'a> Reader<'a> {
         Ok((Some(name.to_owned()), table.get_ref().as_table()))
     }
 
-    fn refuse_unknown_keys(&self, table: &DeTable<'_>, keys: &[&str], what: &str) -> Result<(), Complaint> {
-        let mut unknown: Vec<_> =
-            table.iter().map(|(key, _)| key).filter(|k| !keys.contains(&k.get_ref().as_ref())).collect();
-        unknown.sort_by_key(|key| key.span().start);
-        let Some(key) = unknown.first() else { return Ok(()) };
-        let written = key.get_ref().as_ref();
-        let nearest = nearest(written, keys.iter().copied())
-            .map(|k| format!("did you mean `{k}`?\n"))
-            .unwrap_or_default();
-        let complaint = self.source.complain(key.span(), format!("{what} has no key `{written}`"));
-        Err(complaint.help(format!("{nearest}its keys are {}", keys.join(", "))))
+    fn refuse_unknown_keys(&self, table: &DeTable<'_>, keys: &[&str], what: &str, wrong: &mut Complaints) {
+        for (key, _) in table.iter().filter(|(key, _)| !keys.contains(&key.get_ref().as_ref())) {
+            let written = key.get_ref().as_ref();
+            let nearest = nearest(written, keys.iter().copied())
+                .map(|k| format!("did you mean `{k}`?\n"))
+                .unwrap_or_default();
+            let complaint = self.source.complain(key.span(), format!("{what} has no key `{written}`"));
+            let complaint = complaint.help(format!("{nearest}its keys are {}", keys.join(", ")));
+            wrong.take::<()>(Err(complaint));
+        }
     }
 
     fn replications(&self) -> Result<Option<u32>, Complaint> {
         Ok(self.number("replications", 1, MOST_REPLICATIONS)?.map(|n| n as u32))
     }
 
-    /// Stacks, workloads and what else belongs to a product of them.
-    fn part(&self, remarks: &mut Vec<String>) -> Result<Part, Complaint> {
+    /// Stacks, workloads and what else belongs to a product of them; `None` if one of the stacks or workloads is none.
+    fn part(&self, remarks: &mut Vec<String>, wrong: &mut Complaints) -> Option<Part> {
         let stacks = "a list of stacks, such as [\"ext3/kvm/hdd\"]";
         let workloads = "a list of workloads, such as [\"fio:seq-read\"]";
-        let stacks = self.expanded("stacks", stacks, written_stacks)?;
-        let named = self.expanded("workloads", workloads, written_workloads)?;
+        let stacks = self.expanded("stacks", stacks, written_stacks, wrong);
+        let named = self.expanded("workloads", workloads, written_workloads, wrong);
+        let replications = wrong.take(self.replications()).flatten();
+        let trace = wrong.take(self.trace()).flatten();
+        let mut truth =
+            |key| self.value(key).and_then(|value| wrong.take(self.truth(value))).unwrap_or(false);
+        let (trace_cost, apart) = (truth("trace_cost"), truth("apart"));
+        let (stacks, named) = (stacks?, named?);
         remarks.extend(named.iter().filter_map(|named| named.remark.clone()));
-        Ok(Part {
-            stacks,
-            workloads: named.into_iter().map(|named| named.workload.into()).collect(),
-            replications: self.replications()?.unwrap_or(1),
-            trace: self.trace()?,
-            trace_cost: self.value("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
-            apart: self.value("apart").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
-        })
+        let workloads = named.into_iter().map(|named| named.workload.into()).collect();
+        let replications = replications.unwrap_or(1);
+        Some(Part { stacks, workloads, replications, trace, trace_cost, apart })
     }
 
     /// The further products of `[[also]]`; the study's lists then hold the stacks and workloads of all.
-    fn add_parts(&self, study: &mut Study) -> Result<(), Complaint> {
-        let Some(value) = self.value("also") else { return Ok(()) };
-        let tables = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "tables [[also]]"))?;
+    fn add_parts(&self, study: &mut Study, wrong: &mut Complaints) -> Option<()> {
+        let Some(value) = self.value("also") else { return Some(()) };
+        let tables = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "tables [[also]]"));
+        let tables = wrong.take(tables)?;
         study.parts.push(Part {
             stacks: study.stacks.clone(),
             workloads: study.workloads.clone(),
@@ -282,17 +287,13 @@ impl<'a> Reader<'a> {
         });
         // The first part says for itself what it costs.
         study.trace_cost = false;
-        for value in tables.iter() {
-            let table =
-                value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"))?;
-            self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part")?;
-            let mut part = Self { table, scale: None, ..*self }.part(&mut study.remarks)?;
-            if table.get("replications").is_none() {
-                part.replications = self.replications_of_parts(study);
-            }
-            for stack in part.stacks.iter().filter(|s| !study.stacks.contains(s)).cloned().collect::<Vec<_>>()
-            {
-                study.stacks.push(stack);
+        let parts: Vec<Option<Part>> =
+            tables.iter().map(|value| self.further_part(value, study, wrong)).collect();
+        for part in parts.into_iter().collect::<Option<Vec<Part>>>()? {
+            for stack in &part.stacks {
+                if !study.stacks.contains(stack) {
+                    study.stacks.push(stack.clone());
+                }
             }
             for workload in &part.workloads {
                 if !study.workloads.contains(workload) {
@@ -301,7 +302,19 @@ impl<'a> Reader<'a> {
             }
             study.parts.push(part);
         }
-        Ok(())
+        Some(())
+    }
+
+    /// One of them.
+    fn further_part(&self, value: &'a Value<'a>, study: &mut Study, wrong: &mut Complaints) -> Option<Part> {
+        let table = value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"));
+        let table = wrong.take(table)?;
+        self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part", wrong);
+        let mut part = Self { table, scale: None, ..*self }.part(&mut study.remarks, wrong)?;
+        if table.get("replications").is_none() {
+            part.replications = self.replications_of_parts(study);
+        }
+        Some(part)
     }
 
     /// Refuses a cell that is apart in one part and in another as well, also as the baseline of what that one has: it would have to be
@@ -347,21 +360,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn stop(&self) -> Result<Option<StopRule>, Complaint> {
-        let Some(value) = self.value("stop") else { return Ok(None) };
-        let table = value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [stop]"))?;
-        self.refuse_unknown_keys(table, &STOP_KEYS, "a stopping rule")?;
+    fn stop(&self, wrong: &mut Complaints) -> Option<StopRule> {
+        let value = self.value("stop")?;
+        let table = value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [stop]"));
+        let table = wrong.take(table)?;
+        self.refuse_unknown_keys(table, &STOP_KEYS, "a stopping rule", wrong);
         let reader = Self { table, scale: None, ..*self };
         let mut rule = StopRule::default();
-        if let Some(looks) = reader.looks()? {
+        if let Some(looks) = wrong.take(reader.looks()).flatten() {
             rule.looks = looks;
         }
-        let percent = |key| Ok(reader.number(key, 1, 100)?.map(|n| n as f64 / 100.0));
-        rule.half_width = percent("half_width_percent")?.unwrap_or(rule.half_width);
-        rule.threshold = percent("threshold_percent")?.unwrap_or(rule.threshold);
+        let mut percent =
+            |key| wrong.take(reader.number(key, 1, 100)).flatten().map(|number| number as f64 / 100.0);
+        rule.half_width = percent("half_width_percent").unwrap_or(rule.half_width);
+        rule.threshold = percent("threshold_percent").unwrap_or(rule.threshold);
         match rule.problem() {
-            Some(problem) => Err(self.source.complain(value.span(), problem)),
-            None => Ok(Some(rule)),
+            Some(problem) => wrong.take(Err(self.source.complain(value.span(), problem))),
+            None => Some(rule),
         }
     }
 }

@@ -42,12 +42,12 @@ pub use compare::{
     Sample, SamplesCompared, StateSeconds, Violation, compare, compare_samples, median_life, ratio_by_block,
     summarise,
 };
-pub use complaint::Complaint;
+pub use complaint::{Complaint, Complaints};
 pub use dependencies::LaboratoryDigest;
 pub use environment::{Environment, MachineRecord};
 pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use failure::{CellFailure, FailureCause};
-pub use file::{StudyFileError, parse_duration};
+pub use file::StudyFileError;
 pub use flow::LayerFlow;
 pub use gate::{GateAnswer, GateMetric, GateRule};
 pub use life::{BusiestResource, DiskUse, InstanceLife, LifeState, Resource, StateRecord};

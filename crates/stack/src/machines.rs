@@ -1,6 +1,6 @@
 //! A stack cut into the machines its layers run in.
 
-use crate::{Crossing, Layer, LayerIndex, MachineIndex, MachineLabel, Machines, Relation, Stack};
+use crate::{Crossing, Depth, Layer, LayerIndex, MachineIndex, MachineLabel, Machines, Relation, Stack};
 
 /// One machine of a stack and the layers in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,12 @@ impl Stack {
         self.machines()
             .indexed()
             .find_map(|(index, machine)| (machine.crossing == Some(layer)).then_some(index))
+    }
+
+    /// Whether one of its machines is a guest in a guest.
+    pub fn has_guest_in_a_guest(&self) -> bool {
+        let machines = self.machines();
+        machines.indexed().any(|(index, _)| machines.depth(index) > Depth::GUEST)
     }
 
     /// The machine that has the source.

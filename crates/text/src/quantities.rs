@@ -64,6 +64,14 @@ pub fn parse_time(text: &str) -> Option<Duration> {
     Some(sum)
 }
 
+/// How a time is written, for messages after "write".
+pub const TIME_FORM: &str = "hours, minutes and seconds: 90s, 5m, 1h30m; a number alone is in seconds";
+
+/// A [time](parse_time) of whole seconds, at least one: what a budget, a time limit or a time to watch is.
+pub fn parse_whole_seconds(text: &str) -> Option<Duration> {
+    parse_time(text).filter(|time| !time.is_zero() && time.subsec_nanos() == 0)
+}
+
 /// Digits with or without decimal places; those beyond nanoseconds are left out.
 fn seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -196,6 +204,11 @@ mod tests {
         assert_eq!(
             ["90", "90s", "1h30m", "5 min", "2.5", "0.35s", ".5", "0"].map(ms),
             [90_000, 90_000, 5_400_000, 300_000, 2_500, 350, 500, 0].map(Some)
+        );
+        let whole_s = |text| parse_whole_seconds(text).map(|time| time.as_secs());
+        assert_eq!(
+            ["90s", "1h30m", "5 min", "5", "0", "0s", "2.5s", "5x"].map(whole_s),
+            [Some(90), Some(5_400), Some(300), Some(5), None, None, None, None]
         );
         for wrong in
             ["", ".", "m", "5x", "-5m", "1.2.3", "5m3", "10ms", "1e3", "18446744073709551615h", "inf"]

@@ -60,6 +60,12 @@ impl Workload {
         Self::parse_as(text, Role::Whole)
     }
 
+    /// Whether a text begins as workloads do, with an engine or a case of one, however it goes on.
+    pub fn is_meant_by(text: &str) -> bool {
+        let first = parts(text).next().map_or("", |part| part.text);
+        find_engine(first).is_some() || with_engine(text, first).is_some()
+    }
+
     /// The same. A workload of an option has none in its own options: a text that goes on for ever would be read for ever.
     fn parse_as(text: &str, role: Role) -> Result<Self, WorkloadError> {
         let mut parts = parts(text);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::notation::Workload;
-use nestor_text::quantities::{NoSize, decimal, parse_places, parse_size, parse_time};
+use nestor_text::quantities::{NoSize, decimal, parse_places, parse_size, parse_whole_seconds};
 
 /// What may follow the `=` of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,8 +150,10 @@ fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
     if text == "off" {
         return Ok(None);
     }
-    let whole = parse_time(text).filter(|time| time.subsec_nanos() == 0);
-    match whole.ok_or("a time such as 10s, 2m or 1h, or off")?.as_secs() {
+    let whole = parse_whole_seconds(text);
+    let whole =
+        whole.ok_or("a time in whole seconds such as 10s, 2m or 1h, or off; a number alone is in seconds")?;
+    match whole.as_secs() {
         seconds @ 1..=LONGEST_TIME_S => Ok(Some(seconds)),
         _ => Err("a time from one second to a hundred days, or off".to_owned()),
     }

@@ -22,7 +22,7 @@ pub fn advice_text(advice: &Advice) -> String {
     text.push_str(&physical(advice.physical.as_deref()));
     text.push('\n');
     if advice.recommendations.is_empty() {
-        let words = "nothing is known about any of these stacks; measure some with --from both";
+        let words = "nothing is known about any of these stacks; measure some with --numbers both";
         text.push_str(&wrapped("  ", words));
         text.push_str(&doubts(advice));
         return text;
@@ -403,8 +403,8 @@ mod tests {
            …
            8  ext4/kvm:cache=writethrough/raw/ext4/hdd
               88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not plausible
-          held fixed (give the option more levels to vary it): --guest ext4, --device virtio-blk, --scheduler default,
-          --host-scheduler default
+          held fixed (give the option more levels to vary it): --guest ext4, --device-model virtio-blk, --scheduler
+          default, --host-scheduler default
 
           not plausible, so not recommended, however fast
             8  of 4.0 MiB that the application wrote, 0 % reached the disk
@@ -437,9 +437,10 @@ mod tests {
     #[test]
     fn nothing_untested_is_called_confirmed() {
         let mut advice = advice();
-        advice.confirmation = Confirmation::NotTried { reason: "--from store measures nothing".to_owned() };
+        advice.confirmation =
+            Confirmation::NotTried { reason: "--numbers store measures nothing".to_owned() };
         let text = advice_text(&advice);
-        assert!(text.contains("not confirmed: --from store measures nothing"), "{text}");
+        assert!(text.contains("not confirmed: --numbers store measures nothing"), "{text}");
         assert!(!text.contains(" confirmed by"), "{text}");
         let slower = Ratio { value: 1.02, interval: span(0.97, 1.07), pairs: 6 };
         advice.confirmation = Confirmation::of(&"ext4/kvm/raw/xfs/hdd".into(), Some(slower), vec![1]);

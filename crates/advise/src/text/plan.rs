@@ -58,8 +58,8 @@ mod tests {
         plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best and yours
           ext4/kvm/raw/ext4/hdd
           ext4/kvm:cache=writethrough/raw/ext4/hdd
-          held fixed (give the option more levels to vary it): --guest ext4, --host-fs ext4, --format raw, --device
-          virtio-blk, --scheduler default, --host-scheduler default
+          held fixed (give the option more levels to vary it): --guest ext4, --host-fs ext4, --format raw,
+          --device-model virtio-blk, --scheduler default, --host-scheduler default
           14 cells, about 5 min
         ");
     }

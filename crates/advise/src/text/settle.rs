@@ -8,7 +8,7 @@ use nestor_text::Table;
 use nestor_text::units::{digits, listed};
 
 /// All disputes in a table.
-pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String {
+pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>, columns: Option<usize>) -> String {
     let mut rows = vec![["", "question", "sides", "cells", "settled by"].map(str::to_owned).to_vec()];
     for dispute in disputes {
         let cells = dispute.stacks.len() * dispute.workloads.len();
@@ -24,7 +24,8 @@ pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String 
             by.to_owned(),
         ]);
     }
-    Table::of(&rows, &[2, 3]).text()
+    let table = Table::of(&rows, &[2, 3]);
+    columns.map_or_else(|| table.text(), |columns| table.text_within(columns))
         + "  cells are those of one block; `nestor advise --settle K4` settles K4 on this machine\n"
 }
 
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_list_has_all_of_them() {
-        insta::assert_snapshot!(disputes_text(disputes()), @"
+        insta::assert_snapshot!(disputes_text(disputes(), None), @"
              question                                                               sides  cells  settled by
         K1   which cache mode should be the default?                                    3      6  speed and flushes
         K2   is writeback safe?                                                         2      6  flushes

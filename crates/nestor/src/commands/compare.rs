@@ -9,7 +9,9 @@ use nestor_results::{Doubt, GateAnswer, StoredRun, Study, TraceCost, WrittenStac
 
 use crate::arguments::CompareArguments;
 use crate::commands::run::{one_off, set_tracing, traced};
+use crate::expected;
 use crate::gate;
+use crate::order::require_order;
 use crate::output::{print_json, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
@@ -26,6 +28,8 @@ struct Sides<'a> {
 /// What is wrong with the stacks or the workload, or why there is nothing to compare.
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let stacks: Vec<&str> = arguments.stacks.iter().map(String::as_str).collect();
+    let in_order = [&stacks[..], &[&arguments.workload]].concat();
+    require_order(&in_order, stacks.len(), "the stacks come first, then the workload")?;
     let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
     let candidates = candidates(&study, arguments)?;
@@ -35,6 +39,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     session::check_study(&study, &arguments.lab)?;
     let mut store = open_for(&arguments.lab, Access::Adds)?;
     let saved = arguments.against.as_deref().map(|name| gate::saved(name, workload, &store)).transpose()?;
+    expected::say(&study, &arguments.lab, &store)?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let runs_of = |stack: &WrittenStack| -> Vec<&StoredRun> {

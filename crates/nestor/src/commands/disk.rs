@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::arguments::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
 use crate::interrupt::stopped_by_signals;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 /// Runs `nestor disk …`.
 ///
@@ -69,7 +69,7 @@ fn check(profile: &str, as_json: bool) -> Result<()> {
         if index > 0 {
             outln!();
         }
-        out!("{}", report.to_text());
+        say(&report.to_text());
     }
     Ok(())
 }

@@ -7,18 +7,21 @@ use nestor_explain::{
 };
 use nestor_results::{CellRecord, RunFilter, Store, StoredRun};
 
-use crate::output::{columns, print_json};
+use crate::arguments::Subject;
+use crate::named_studies::run_number;
+use crate::output::{columns, print_json, say};
 use crate::results_file::{self, Access};
 
 /// Arguments of `nestor explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArguments {
-    /// Number of a run; other runs of the same stack and workload in the same study are taken with it
-    #[arg(value_name = "RESULT")]
-    pub run: i64,
-    /// Number of a run of the stack to compare with [default: the study's baseline, if it has one]
-    #[arg(long, value_name = "RESULT")]
-    pub against: Option<i64>,
+    /// Number of a run; other runs of the same stack and workload in the same study are taken with it. The name of a study lists its
+    /// cells with a run of each, or stands for its only one
+    #[arg(value_name = "RUN|STUDY")]
+    pub run: Subject,
+    /// Number of a run of the stack to compare with, or name of a study with one cell [default: the study's baseline, if it has one]
+    #[arg(long, value_name = "RUN|STUDY")]
+    pub against: Option<Subject>,
     /// Say instead what the run's time consists of: the workload's by what the file system did, a request's by front end, back end
     /// and disk, and what of it was executing and what waiting
     #[arg(long, conflicts_with = "against")]
@@ -40,22 +43,26 @@ pub struct ExplainArguments {
 /// When there is no such run, or it has no numbers.
 pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let store = results_file::open(arguments.store.as_ref(), Access::Reads)?;
+    let run = run_number(&store, &arguments.run, "explain")?;
     if arguments.equations {
-        return say_equations(&store, arguments);
+        return say_equations(&store, run, arguments);
     }
-    if let Some(against) = arguments.against.filter(|_| !arguments.force) {
-        same_workload(&store, arguments.run, against)?;
+    let against = arguments.against.as_ref();
+    let against =
+        against.map(|one| run_number(&store, one, &format!("explain {run} --against"))).transpose()?;
+    if let Some(against) = against.filter(|_| !arguments.force) {
+        same_workload(&store, run, against)?;
     }
-    let explanation = explanation(&store, arguments.run, arguments.against)?;
+    let explanation = explanation(&store, run, against)?;
     if arguments.json {
         return print_json(&explanation);
     }
-    out!("{}", explanation_text(&explanation));
+    say(&explanation_text(&explanation));
     Ok(())
 }
 
-fn say_equations(store: &Store, arguments: &ExplainArguments) -> Result<()> {
-    let runs = alike(store, &store.run(arguments.run)?)?;
+fn say_equations(store: &Store, run: i64, arguments: &ExplainArguments) -> Result<()> {
+    let runs = alike(store, &store.run(run)?)?;
     let equations: Equations = equations(&numbered(&runs)).context("the run has no numbers to take apart")?;
     if arguments.json {
         return print_json(&equations);

@@ -77,7 +77,7 @@ fn list(json: bool) -> Result<ExitCode> {
 fn measured_before(
     store: &Store,
     arguments: &ReplicateArguments,
-    read: &dyn Fn(Option<&str>) -> Result<Study, nestor_results::Complaint>,
+    read: &dyn Fn(Option<&str>) -> Result<Study, nestor_results::Complaints>,
 ) -> Result<StudyRecord> {
     let ground = arguments.lab.place_of_results(store)?.to_string();
     let scale = arguments.how.scale.as_deref();

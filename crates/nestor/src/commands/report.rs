@@ -1,19 +1,17 @@
 //! `nestor report`
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result, bail};
-use nestor_report::units;
 use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
     run_text, runs_text, study_markdown, study_text,
 };
 use nestor_results::{RunFilter, Store};
 
-use crate::arguments::ReportArguments;
+use crate::arguments::{ReportArguments, Subject};
 use crate::commands::explain::explanation;
 use crate::commands::study_report::write_report;
-use crate::output::{print_json, style};
+use crate::named_studies;
+use crate::output::{columns, print_json, style};
 use crate::paths;
 use crate::results_file::{self, Access};
 use crate::whole_file;
@@ -32,14 +30,17 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
         let merged = store.merge(other)?;
         errln!("{} runs imported, {} were known", merged.added, merged.known);
     }
-    match (&arguments.run, &arguments.study) {
-        (Some(run), _) => of_run(&store, *run, arguments),
-        (None, Some(name)) => of_study(&store, name, arguments),
+    match (&arguments.subject, &arguments.study) {
+        (Some(Subject::Run(run)), _) => of_run(&store, *run, arguments),
+        (Some(Subject::Study(name)), _) | (None, Some(name)) => of_study(&store, name, arguments),
         (None, None) => list(&store, arguments),
     }
 }
 
 fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()> {
+    if arguments.csv || arguments.markdown || arguments.parquet.is_some() {
+        bail!("--csv, --markdown and --parquet are of the cells of a study; of a run, there is --json");
+    }
     let run = store.run(number)?;
     let mut view = RunView::of(&[&run]).context("the run has nothing to show")?;
     if run.record.measured().is_some_and(|measured| measured.correlation.is_some()) {
@@ -62,16 +63,7 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
 }
 
 fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()> {
-    let Some(record) = store.study_named(name)? else {
-        let studies = store.studies()?;
-        let known: BTreeSet<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
-        let known = if known.is_empty() {
-            "it has no studies yet".to_owned()
-        } else {
-            format!("it has: {}", units::listed(known))
-        };
-        bail!("there is no study `{name}` in {}; {known}", store.path().display());
-    };
+    let record = named_studies::study(store, name)?;
     let report = StudyReport::from_store(store, &record)?;
     if let Some(picture) = &arguments.picture {
         write_report(picture, &render_matrix_svg(&report))?;
@@ -107,6 +99,6 @@ fn list(store: &Store, arguments: &ReportArguments) -> Result<()> {
     if arguments.json {
         return print_json(&view);
     }
-    out!("{}", runs_text(&view, style()));
+    out!("{}", runs_text(&view, style(), columns()));
     Ok(())
 }

@@ -8,7 +8,9 @@ use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs}
 
 use crate::arguments::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
+use crate::expected;
 use crate::named::workloads_named;
+use crate::order::require_order;
 use crate::output::{print_json, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
@@ -20,6 +22,7 @@ use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
 /// What is wrong with the stack or the workload, or why nothing could be measured.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let lab = &arguments.lab();
+    require_order(&[&arguments.stack, &arguments.workload], 1, "the stack comes first, then the workload")?;
     let mut study =
         one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, lab)?;
@@ -31,6 +34,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if arguments.verify {
         require_virtual_time(lab)?;
     }
+    expected::say(&study, lab, &store)?;
     let runs = session::run(&study, lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let mut views = Vec::new();

@@ -4,7 +4,7 @@ use anyhow::Result;
 use nestor_workload::catalogue;
 
 use crate::arguments::JsonArguments;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 /// Lists the workloads with their options.
 ///
@@ -16,7 +16,7 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
         return print_json(&workloads);
     }
     for workload in workloads {
-        outln!("{}   {}   ({})", workload.workload, workload.summary, workload.parameters);
+        say(&format!("{}   {}   ({})\n", workload.workload, workload.summary, workload.parameters));
         let rows: Vec<[String; 3]> = workload
             .options
             .iter()
@@ -25,7 +25,7 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
                 [format!("  :{}={}", o.option, o.form), default, o.summary.to_owned()]
             })
             .collect();
-        out!("{}", table(&["  option", "default", ""], &rows));
+        say(&table(&["  option", "default", ""], &rows));
     }
     Ok(())
 }

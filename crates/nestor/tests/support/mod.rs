@@ -117,6 +117,8 @@ impl Sandbox {
     pub fn nestor<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
         command.args(arguments).envs(self.variables()).current_dir(self.path("")).timeout(LIMIT);
+        // Whatever the terminal of who runs the tests is like.
+        command.env_remove("COLUMNS");
         command
     }
 

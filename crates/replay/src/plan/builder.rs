@@ -243,10 +243,10 @@ impl PlanBuilder {
     fn nothing(&self, trace: &str, device: Device, queued: u64, issued: u64) -> ReplayError {
         let why = match (self.stage, queued, issued) {
             (Stage::Queued, 0, _) => {
-                format!("it has no Q events of {device}; `--from d` uses its {issued} D events")
+                format!("it has no Q events of {device}; `--stage d` uses its {issued} D events")
             }
             (Stage::Issued, _, 0) => {
-                format!("it has no D events of {device}; `--from q` uses its {queued} Q events")
+                format!("it has no D events of {device}; `--stage q` uses its {queued} Q events")
             }
             _ if self.left_out.discards > 0 => format!(
                 "all {} requests of {device} are discards or writes of zeroes; `--discard` replays them",

@@ -244,7 +244,7 @@ fn of_several_devices_one_has_to_be_named() {
     let issued = PlanOptions { from: Some(Stage::Issued), ..of("8:16") };
     insta::assert_snapshot!(
         plan(&events, issued).unwrap_err(),
-        @"t cannot be replayed: it has no D events of 8:16; `--from q` uses its 1 Q events"
+        @"t cannot be replayed: it has no D events of 8:16; `--stage q` uses its 1 Q events"
     );
 }
 

@@ -119,7 +119,7 @@ fn report(what: &str, store: &Store) -> usize {
             if all {
                 serde_json::to_string_pretty(&view).expect("JSON").len()
             } else {
-                runs_text(&view, Style::plain()).len()
+                runs_text(&view, Style::plain(), None).len()
             }
         }
     }

@@ -339,6 +339,6 @@ fn a_list_of_runs_names_lives_without_a_throughput() {
         failure: None,
         marks: Vec::new(),
     };
-    let text = runs_text(&RunsView { runs: vec![listing], total: 1 }, Style::plain());
+    let text = runs_text(&RunsView { runs: vec![listing], total: 1 }, Style::plain(), None);
     assert!(text.contains("no operations") && !text.contains("IOPS"), "{text}");
 }

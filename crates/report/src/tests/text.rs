@@ -379,7 +379,7 @@ fn lists_of_runs() {
         marks: vec!["emulated".to_owned()],
     };
     let view = RunsView { runs: vec![listing(2, None), listing(1, Some("no"))], total: 7 };
-    insta::assert_snapshot!(runs_text(&view, Style::plain()), @r"
+    insta::assert_snapshot!(runs_text(&view, Style::plain(), None), @r"
     run  began (UTC)       stack                                     workload       throughput  marks
       2  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/jfs/hdd   fio:seq-write   26.2 MB/s  emulated
       1  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/ext2/hdd  fio:seq-write      failed  emulated
@@ -387,11 +387,11 @@ fn lists_of_runs() {
     ");
     let virtual_time = RunListing { ground: "emulated:time=virtual".into(), ..listing(2, None) };
     let both = RunsView { runs: vec![virtual_time, listing(2, None)], total: 2 };
-    let text = runs_text(&both, Style::plain());
+    let text = runs_text(&both, Style::plain(), None);
     assert!(text.contains("emulated:time=virtual") && text.contains("  on "), "{text}");
-    assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow()).starts_with("no runs yet"));
+    assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow(), None).starts_with("no runs yet"));
     let moves_nothing = RunListing { bytes_per_second: Some(0.0), ..listing(2, None) };
-    let text = runs_text(&RunsView { runs: vec![moves_nothing], total: 1 }, Style::plain());
+    let text = runs_text(&RunsView { runs: vec![moves_nothing], total: 1 }, Style::plain(), None);
     assert!(text.contains("6 396 IOPS") && !text.contains("MB/s"), "{text}");
 }
 

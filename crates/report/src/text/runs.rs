@@ -6,8 +6,8 @@ use super::Lines;
 use crate::style::Style;
 use crate::view::{RunsView, WITHOUT_OPERATIONS};
 
-/// The runs, one line each, newest first.
-pub fn runs_text(view: &RunsView, style: Style) -> String {
+/// The runs, one line each, newest first; within the columns, if there are any, what does not fit stands below.
+pub fn runs_text(view: &RunsView, style: Style, columns: Option<usize>) -> String {
     use Align::{Left, Right};
     if view.runs.is_empty() {
         return "no runs yet; nestor run STACK WORKLOAD makes one\n".to_owned();
@@ -38,9 +38,10 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
         ]);
     }
     let mut lines = Lines::default();
-    let mut rows = table.lines().into_iter();
-    lines.extend(rows.next().map(|head| style.faint(&head)));
-    lines.extend(rows);
+    let text = columns.map_or_else(|| table.text(), |columns| table.text_within(columns));
+    let mut rows = text.lines();
+    lines.extend(rows.next().map(|head| style.faint(head)));
+    lines.extend(rows.map(str::to_owned));
     if view.total > view.runs.len() {
         lines.push(&style.faint(&format!(
             "  {} of {} runs: --all lists them all",

@@ -37,7 +37,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::kept::{MOST_CLAIMS, MOST_FIGURES, MOST_FINDINGS};
 use super::{Better, Claim, ClaimKind, Expected, FigureKind, FigureQuery, FindingQuery};
-use crate::complaint::{Complaint, Source};
+use crate::complaint::{Complaint, Complaints, Source};
 
 const CLAIM_KEYS: [&str; 11] =
     ["id", "title", "place", "paper", "kind", "expected", "margin", "band", "sql", "not_testable", "note"];
@@ -68,42 +68,45 @@ pub(super) const DIRECTIONS: [(&str, Expected); 4] = [
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// The claims of a study file; `value` is its key `claim`, if it has one.
-///
-/// # Errors
-///
-/// The first thing that is wrong.
-pub(crate) fn parse_claims(source: &Source<'_>, value: Option<&Value<'_>>) -> Result<Vec<Claim>, Complaint> {
+/// Of each that is wrong, `wrong` gets the first thing.
+pub(crate) fn parse_claims(
+    source: &Source<'_>,
+    value: Option<&Value<'_>>,
+    wrong: &mut Complaints,
+) -> Vec<Claim> {
     let mut ids = BTreeSet::new();
-    let entries = entries(source, value, "claim", &CLAIM_KEYS, MOST_CLAIMS)?;
-    entries.iter().map(|entry| entry.claim(&mut ids)).collect()
+    let Some(entries) = wrong.take(entries(source, value, "claim", &CLAIM_KEYS, MOST_CLAIMS)) else {
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| wrong.take(entry.claim(&mut ids))).collect()
 }
 
 /// The figures of a study file; `value` is its key `figure`, if it has one.
-///
-/// # Errors
-///
-/// The first thing that is wrong.
+/// Of each that is wrong, `wrong` gets the first thing.
 pub(crate) fn parse_figures(
     source: &Source<'_>,
     value: Option<&Value<'_>>,
-) -> Result<Vec<FigureQuery>, Complaint> {
+    wrong: &mut Complaints,
+) -> Vec<FigureQuery> {
     let mut ids = BTreeSet::new();
-    let entries = entries(source, value, "figure", &FIGURE_KEYS, MOST_FIGURES)?;
-    entries.iter().map(|entry| entry.figure(&mut ids)).collect()
+    let Some(entries) = wrong.take(entries(source, value, "figure", &FIGURE_KEYS, MOST_FIGURES)) else {
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| wrong.take(entry.figure(&mut ids))).collect()
 }
 
 /// The findings of a study file; `value` is its key `finding`, if it has one.
-///
-/// # Errors
-///
-/// The first thing that is wrong.
+/// Of each that is wrong, `wrong` gets the first thing.
 pub(crate) fn parse_findings(
     source: &Source<'_>,
     value: Option<&Value<'_>>,
-) -> Result<Vec<FindingQuery>, Complaint> {
+    wrong: &mut Complaints,
+) -> Vec<FindingQuery> {
     let mut ids = BTreeSet::new();
-    let entries = entries(source, value, "finding", &FINDING_KEYS, MOST_FINDINGS)?;
-    entries.iter().map(|entry| entry.finding(&mut ids)).collect()
+    let Some(entries) = wrong.take(entries(source, value, "finding", &FINDING_KEYS, MOST_FINDINGS)) else {
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| wrong.take(entry.finding(&mut ids))).collect()
 }
 
 /// One table of an array of tables.

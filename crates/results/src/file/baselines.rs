@@ -7,7 +7,7 @@ use nestor_text::nearest;
 use nestor_text::units::listed;
 
 use super::{Reader, Value};
-use crate::complaint::Complaint;
+use crate::complaint::{Complaint, Complaints};
 use crate::{Study, WrittenStack, written_stacks};
 
 impl<'a> Reader<'a> {
@@ -118,24 +118,23 @@ impl<'a> Reader<'a> {
     }
 
     /// `true`, `false`, or the baselines that run at both ends of each block.
-    pub(super) fn set_sentinels(&self, study: &mut Study) -> Result<(), Complaint> {
+    pub(super) fn set_sentinels(&self, study: &mut Study, wrong: &mut Complaints) -> Option<()> {
         study.sentinels = None;
-        let Some(value) = self.value("sentinels") else { return Ok(()) };
+        let value = self.value("sentinels")?;
         if value.get_ref().as_array().is_none() {
-            study.sentinels = Some(self.truth(value)?);
-            return Ok(());
+            study.sentinels = wrong.take(self.truth(value));
+            return Some(());
         }
-        let named = self.expanded("sentinels", "a list of baselines", written_stacks)?;
+        let named = self.expanded("sentinels", "a list of baselines", written_stacks, wrong)?;
         if let Some(other) = named.iter().find(|s| !study.baselines.contains_key(*s) || !study.is_baseline(s))
         {
             let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
-            return Err(self
-                .source
-                .complain(value.span(), format!("{other} is not a baseline of this study"))
-                .help(format!("its baselines are {}", listed(baselines))));
+            let complaint =
+                self.source.complain(value.span(), format!("{other} is not a baseline of this study"));
+            return wrong.take(Err(complaint.help(format!("its baselines are {}", listed(baselines)))));
         }
         study.sentinels = Some(true);
         study.sentinel_stacks = named.into_iter().collect();
-        Ok(())
+        Some(())
     }
 }

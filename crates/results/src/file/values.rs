@@ -1,12 +1,14 @@
 //! The values of a study file's keys, each checked for its type and range.
 
+use std::path::Path;
 use std::time::Duration;
 
-use nestor_text::quantities::parse_time;
+use nestor_text::nearest;
+use nestor_text::quantities::{TIME_FORM, parse_whole_seconds};
 
-use super::{MOST_REPLICATIONS, Reader, Value};
+use super::{KEYS, MOST_REPLICATIONS, Reader, Value};
 use crate::TraceMode;
-use crate::complaint::Complaint;
+use crate::complaint::{Complaint, Complaints};
 
 impl<'a> Reader<'a> {
     pub(super) fn looks(&self) -> Result<Option<Vec<u32>>, Complaint> {
@@ -93,40 +95,67 @@ impl<'a> Reader<'a> {
             .help("a name consists of letters, digits, `-`, `_` and `.`; put the long form into `title`"))
     }
 
+    /// The study's, or the name of its file without directories and ending.
+    pub(super) fn title(&self) -> Result<String, Complaint> {
+        match self.value("title") {
+            Some(value) => self.text(value).map(str::to_owned),
+            None => {
+                let stem = Path::new(self.source.file).file_stem();
+                Ok(stem
+                    .map_or_else(|| self.source.file.to_owned(), |stem| stem.to_string_lossy().into_owned()))
+            }
+        }
+    }
+
     pub(super) fn budget(&self) -> Result<Option<Duration>, Complaint> {
         let Some(value) = self.value("budget") else { return Ok(None) };
         let text = self.text(value)?;
-        parse_duration(text).map(Some).ok_or_else(|| {
-            self.source
-                .complain(value.span(), format!("`{text}` is not a time"))
-                .help("write hours, minutes and seconds: \"90s\", \"5m\", \"1h30m\"")
+        parse_whole_seconds(text).map(Some).ok_or_else(|| {
+            let complaint = self.source.complain(value.span(), format!("`{text}` is not a time"));
+            complaint.help(format!("write {TIME_FORM}"))
         })
     }
 
+    /// The list of a key, each text with its alternatives; `None` if there is none, or a text in it is wrong. A list that has a
+    /// misspelt key was complained about there.
     pub(super) fn expanded<T: PartialEq, E: ToString>(
         &self,
         key: &str,
         what: &str,
         expand: impl Fn(&str) -> Result<Vec<T>, E>,
-    ) -> Result<Vec<T>, Complaint> {
-        let value = self.needed(key, what)?;
-        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "a list of texts"))?;
+        wrong: &mut Complaints,
+    ) -> Option<Vec<T>> {
+        if self.value(key).is_none() && self.has_misspelt(key) {
+            return None;
+        }
+        let value = wrong.take(self.needed(key, what))?;
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "a list of texts"));
+        let list = wrong.take(list)?;
+        let expanded: Vec<Option<Vec<T>>> = list
+            .iter()
+            .map(|item| {
+                let text = wrong.take(self.text(item))?;
+                wrong.take(self.understood(item, expand(text)))
+            })
+            .collect();
         let mut found: Vec<T> = Vec::new();
-        for item in list.iter() {
-            let text = self.text(item)?;
-            for one in self.understood(item, expand(text))? {
-                if !found.contains(&one) {
-                    found.push(one);
-                }
+        for one in expanded.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten() {
+            if !found.contains(&one) {
+                found.push(one);
             }
         }
         if found.is_empty() {
-            return Err(self
-                .source
-                .complain(value.span(), format!("`{key}` is empty"))
-                .help(format!("it is {what}")));
+            let complaint = self.source.complain(value.span(), format!("`{key}` is empty"));
+            return wrong.take(Err(complaint.help(format!("it is {what}"))));
         }
-        Ok(found)
+        Some(found)
+    }
+
+    /// Whether a key that does not exist is this one misspelt.
+    fn has_misspelt(&self, key: &str) -> bool {
+        let written = self.table.iter().map(|(written, _)| written.get_ref().as_ref());
+        let mut unknown = written.filter(|written| !KEYS.contains(written));
+        unknown.any(|written| nearest(written, KEYS) == Some(key))
     }
 
     /// Puts the message of a stack's or workload's own error beneath the line that holds it.
@@ -142,10 +171,4 @@ impl<'a> Reader<'a> {
             if rest.is_empty() { complaint } else { complaint.help(rest) }
         })
     }
-}
-
-/// `90s`, `5m`, `1h30m`, `5 min`; `None` for anything else, for a number without a unit, and for no time at all.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let time = parse_time(text).filter(|time| !time.is_zero() && time.subsec_nanos() == 0)?;
-    text.trim_end().ends_with(char::is_alphabetic).then_some(time)
 }

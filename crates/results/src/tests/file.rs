@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Study, TraceMode, parse_duration};
+use crate::{Study, TraceMode};
 
 const GOOD: &str = r#"
 name = "quick"
@@ -108,7 +108,7 @@ fn numbers_and_times_out_of_range() {
     studies/s.toml:9:10: `5 parsecs` is not a time
       9 | budget = "5 parsecs"
         |          ^^^^^^^^^^^
-      write hours, minutes and seconds: "90s", "5m", "1h30m"
+      write hours, minutes and seconds: 90s, 5m, 1h30m; a number alone is in seconds
     "#);
 }
 
@@ -121,10 +121,14 @@ fn nothing_to_do() {
       it is a list of workloads, such as ["fio:seq-read"]
     "#);
     insta::assert_snapshot!(parse("name = \"x\"").unwrap_err(), @r#"
-    studies/s.toml:1:11: the study has no `title`
+    studies/s.toml:1:11: the study has no `stacks`
       1 | name = "x"
         |           ^
-      `title` is one line for people, such as "Nesting in five minutes"
+      `stacks` is a list of stacks, such as ["ext3/kvm/hdd"]
+    studies/s.toml:1:11: the study has no `workloads`
+      1 | name = "x"
+        |           ^
+      `workloads` is a list of workloads, such as ["fio:seq-read"]
     "#);
 }
 
@@ -176,14 +180,32 @@ fn a_file_that_is_not_there() {
 }
 
 #[test]
-fn times_are_read() {
-    let seconds = |text| parse_duration(text).map(|d| d.as_secs());
-    assert_eq!(seconds("90s"), Some(90));
-    assert_eq!(seconds("1h30m"), Some(5_400));
-    assert_eq!(seconds("5 min"), Some(300));
-    for wrong in ["", "5", "m", "0s", "5x", "-5m", "99999999999999999999s", "18446744073709551615h"] {
-        assert_eq!(seconds(wrong), None, "{wrong}");
-    }
+fn everything_that_is_wrong_is_said_at_once() {
+    let text = GOOD.replace("raw/jfs", "jfs").replace("title = \"Nesting in five minutes\"\n", "");
+    let text = text.replace("seq-{read", "seq-{reed").replace("= 2", "= 0");
+    insta::assert_snapshot!(parse(&text).unwrap_err(), @r#"
+    studies/s.toml:3:11: a stack does not fit together
+      3 | stacks = ["ext3/kvm/{,jfs/}hdd", "ext3/kvm/hdd"]
+        |           ^^^^^^^^^^^^^^^^^^^^^
+        ext3/kvm/jfs/hdd
+                 ^^^ kvm needs a block device or an image below it; jfs offers a directory
+        put an image between them: ext3/kvm/raw/jfs/hdd
+    studies/s.toml:5:14: a workload is not understood
+      5 | workloads = ["fio:seq-{reed,write}"]
+        |              ^^^^^^^^^^^^^^^^^^^^^^
+        fio:seq-reed
+            ^^^^^^^^ fio has no case "seq-reed"
+        did you mean seq-read? it has seq-read, seq-write, rand-read, rand-write, mixed
+    studies/s.toml:6:16: `replications` is a whole number from 1 to 1000
+      6 | replications = 0
+        |                ^
+    "#);
+}
+
+#[test]
+fn a_study_without_a_title_has_the_name_of_its_file() {
+    let study = parse(&GOOD.replace("title = \"Nesting in five minutes\"\n", "")).unwrap();
+    assert_eq!((study.name.as_str(), study.title.as_str()), ("quick", "s"));
 }
 
 proptest::proptest! {

@@ -185,7 +185,7 @@ fn command(workload: &Workload, place: &Place, target: &str) -> Step {
     argv.push(format!("--speed={speed}"));
     match choice(workload, "from") {
         "auto" => {}
-        from => argv.push(format!("--from={from}")),
+        from => argv.push(format!("--stage={from}")),
     }
     if let Some(depth) = workload.value("depth") {
         argv.push(format!("--depth={depth}"));
@@ -282,13 +282,13 @@ mod tests {
         let place =
             Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() };
         let prepare = &workload.prepare(&place, 1)[0];
-        insta::assert_snapshot!(prepare.argv.join(" "), @"{nestor} load replay /run/nestor/nestor-replay.trace --target /mnt/top --speed=2 --from=d --wrap --prepare");
+        insta::assert_snapshot!(prepare.argv.join(" "), @"{nestor} load replay /run/nestor/nestor-replay.trace --target /mnt/top --speed=2 --stage=d --wrap --prepare");
         assert_eq!(
             prepare.copied_files,
             [("/run/nestor/nestor-replay.trace".to_owned(), "a.trace".to_owned())]
         );
         let step = workload.measure(&place, 3);
-        insta::assert_snapshot!(step.argv[4..].join(" "), @"--target /mnt/top/nestor-replay.data --speed=2 --from=d --wrap --overwrite=/mnt/top/nestor-replay.data --json --seed=3");
+        insta::assert_snapshot!(step.argv[4..].join(" "), @"--target /mnt/top/nestor-replay.data --speed=2 --stage=d --wrap --overwrite=/mnt/top/nestor-replay.data --json --seed=3");
     }
 
     #[test]

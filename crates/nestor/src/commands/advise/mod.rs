@@ -37,7 +37,7 @@ pub struct AdviseArguments {
     #[arg(long, value_name = "LEVELS", num_args = 1..)]
     pub cache: Vec<String>,
     /// Device models to choose from [default: virtio-blk]
-    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    #[arg(long = "device-model", alias = "device", id = "device", value_name = "LEVELS", num_args = 1..)]
     pub device: Vec<String>,
     /// I/O schedulers of the guest to choose from; default stands for the kernel's choice [default: default]
     #[arg(long, value_name = "LEVELS", num_args = 1..)]
@@ -54,11 +54,18 @@ pub struct AdviseArguments {
     /// The stack you have, which the others are compared with [default: the first level of everything]
     #[arg(long, value_name = "STACK")]
     pub yours: Option<String>,
-    /// Time for measuring
+    /// Time for measuring, such as 45m; a number alone is in seconds
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
     pub budget: Duration,
     /// Where the numbers come from
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "both")]
+    #[arg(
+        long = "numbers",
+        alias = "from",
+        id = "from",
+        value_enum,
+        value_name = "SOURCE",
+        default_value = "both"
+    )]
     pub from: From,
     /// Say what would be measured and how long it takes; measure nothing
     #[arg(long)]

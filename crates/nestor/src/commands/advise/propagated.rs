@@ -11,7 +11,7 @@ use nestor_stack::layers::network::link_default;
 use nestor_stack::{BitRate, Bytes};
 
 use super::AdviseArguments;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 use crate::results_file::{Access, open_for};
 
 /// Answers and prints.
@@ -32,7 +32,7 @@ pub fn run(arguments: &AdviseArguments, image_bytes: u64) -> Result<ExitCode> {
     let advice = propagation_advice(&question, &place, &lives(&store, &place)?)?;
     match arguments.lab.json {
         true => print_json(&advice)?,
-        false => out!("{}", propagation_text(&advice)),
+        false => say(&propagation_text(&advice)),
     }
     Ok(if advice.choice.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -12,6 +12,7 @@ use nestor_workload::RateUnit;
 use super::{AdviseArguments, From};
 use crate::commands::study::check_profiles;
 use crate::named::workloads_named;
+use crate::order::require_workload;
 
 /// Short names of the four servers, as in the nested-file-system paper.
 const SERVERS: [(&str, &str); 5] = [
@@ -40,7 +41,9 @@ impl Asked {
     /// # Errors
     /// What is wrong with the workload, a level or a stack.
     pub fn of(arguments: &AdviseArguments) -> Result<Self> {
-        let workload = one_workload(arguments.workload.as_deref().unwrap_or_default())?;
+        let workload = arguments.workload.as_deref().unwrap_or_default();
+        require_workload(workload, "advise", "--yours")?;
+        let workload = one_workload(workload)?;
         let space = space_of(arguments)?;
         let yours = match &arguments.yours {
             Some(stack) => one_stack(stack)?,

@@ -20,7 +20,7 @@ use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s,
 use super::question::Asked;
 use super::{AdviseArguments, From, access, settle_place};
 use crate::commands::study::{plan_lines, written_paths};
-use crate::output::print_json;
+use crate::output::{print_json, say};
 use crate::results_file::open_for;
 
 /// Fewer pairs have no interval worth the name.
@@ -54,7 +54,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         if arguments.plan {
             match arguments.lab.json {
                 true => print_json(&Planned { plan: &plan, writes_to })?,
-                false => out!("{text}"),
+                false => say(&text),
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -64,7 +64,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     if arguments.lab.json {
         print_json(&advice)?;
     } else {
-        out!("{}", advice_text(&advice));
+        say(&advice_text(&advice));
     }
     Ok(if advice.recommendations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -80,7 +80,7 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
         Err(reason) => Confirmation::NotTried { reason },
         Ok(best) => earlier_confirmation(store, asked, &best, &ground)?.unwrap_or(Confirmation::NotTried {
-            reason: "--from store measures nothing; --from both tests the best stack against yours"
+            reason: "--numbers store measures nothing; --numbers both tests the best stack against yours"
                 .to_owned(),
         }),
     };

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::{AdviseArguments, From, access, settle_place};
 use crate::commands::study::{check_profiles, plan_lines, written_paths};
-use crate::output::print_json;
+use crate::output::{columns, print_json, say};
 use crate::results_file::open_for;
 
 /// Pairs at least and at most, where speed decides.
@@ -82,7 +82,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     let Some(dispute) = dispute(id) else {
         let ids: Vec<&str> = disputes().map(|dispute| dispute.id).collect();
         bail!(
-            "there is no conflict {id}\n  the conflicts are {}; --settle list shows their questions",
+            "`--settle` has no question `{id}`\n  its questions are {}; `nestor advise --settle list` shows what each asks",
             ids.join(", ")
         );
     };
@@ -106,7 +106,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     if arguments.plan {
         match arguments.lab.json {
             true => print_json(&plan)?,
-            false => out!("{}", plan.text()),
+            false => say(&plan.text()),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -145,7 +145,7 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
         };
         print_json(&disputes().map(listed).collect::<Result<Vec<_>>>()?)?;
     } else {
-        out!("{}", disputes_text(disputes()));
+        say(&disputes_text(disputes(), columns()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -178,7 +178,7 @@ fn replications(dispute: &Dispute, part: &Part, arguments: &AdviseArguments, cel
     u32::try_from(blocks.clamp(PAIRS.0, PAIRS.1)).unwrap_or(1)
 }
 
-/// Runs of these stacks under these workloads: with `--from screen` those of the latest study alone.
+/// Runs of these stacks under these workloads: with `--numbers screen` those of the latest study alone.
 fn runs_of(
     store: &Store,
     dispute: &Dispute,
@@ -258,7 +258,7 @@ fn print(
     if arguments.lab.json {
         print_json(&Printed { physical, settlement: settlement.clone() })?;
     } else {
-        out!("{}", settlement_text(settlement, physical.as_deref(), &arguments.lab.likely_place()?.into()));
+        say(&settlement_text(settlement, physical.as_deref(), &arguments.lab.likely_place()?.into()));
     }
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -22,7 +22,7 @@ use crate::whole_file;
 /// Arguments of `nestor characterize`.
 #[derive(Args, Debug)]
 pub struct CharacterizeArguments {
-    /// How long to watch, such as 60s or 5m
+    /// How long to watch, such as 60s or 5m; a number alone is in seconds
     #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "60s")]
     time: Duration,
     /// The block device, such as /dev/sda; in traces its number, such as 8:0
@@ -35,7 +35,7 @@ pub struct CharacterizeArguments {
     #[arg(long, value_name = "GROUP", conflicts_with = "trace")]
     cgroup: Option<PathBuf>,
     /// Watch nothing: read these traces, of any form that `nestor trace analyze` reads
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "time")]
+    #[arg(long = "traces", alias = "trace", id = "trace", value_name = "FILE", num_args = 1.., conflicts_with = "time")]
     trace: Vec<PathBuf>,
     /// Write the profile into this file instead of printing it
     #[arg(long, short, value_name = "FILE")]
@@ -47,7 +47,7 @@ pub struct CharacterizeArguments {
     #[arg(long, value_name = "NUMBER")]
     application_rate: Option<f64>,
     /// Run a load of the profile in this directory, fit its think time until the rates agree, and say how close the two are
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long = "check-in", alias = "check", id = "check", value_name = "DIRECTORY")]
     check: Option<PathBuf>,
     /// Bytes of the file that this load works on [default: the span of the requests]
     #[arg(long, value_name = "BYTES", requires = "check", value_parser = file_bytes)]
@@ -108,7 +108,7 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         // What is printed may be going into a file.
         (Some(closeness), None) => err!("\n{}", check::closeness_text(closeness)),
         (None, _) => errln!(
-            "note: how close a load with this profile comes is not known yet; --check DIRECTORY tries it, \
+            "note: how close a load with this profile comes is not known yet; --check-in DIRECTORY tries it, \
              best on the same disk"
         ),
     }
@@ -127,7 +127,10 @@ fn can_end_well(arguments: &CharacterizeArguments) -> Result<()> {
     if let Some(directory) = &arguments.check
         && !directory.is_dir()
     {
-        bail!("{} is not a directory; --check needs a directory in which to run a load", directory.display());
+        bail!(
+            "{} is not a directory; --check-in needs a directory in which to run a load",
+            directory.display()
+        );
     }
     let parent = |file: &PathBuf| file.parent().filter(|p| !p.as_os_str().is_empty()).map(PathBuf::from);
     if let Some(directory) = arguments.output.as_ref().and_then(parent)

@@ -99,7 +99,7 @@ pub struct LinkServeArguments {
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     pub seed: u64,
     /// The link's clock: this machine's, or those of the virtual machines, which their QEMUs send on SOCKET.link-time
-    #[arg(long, value_name = "TIME", default_value = "real")]
+    #[arg(long = "clock", alias = "time", value_name = "CLOCK", default_value = "real")]
     pub time: LinkTimeArgument,
 }
 

@@ -5,7 +5,7 @@ use nestor_workload::papers::PAPER_WORKLOADS;
 use nestor_workload::personality_names;
 
 use crate::arguments::JsonArguments;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 /// Lists them.
 ///
@@ -27,13 +27,11 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
         out!("{}", table(&["  experiment", "workload", ""], &rows));
         outln!();
     }
-    outln!(
-        "nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;"
-    );
-    outln!(
-        "nestor workloads lists all options; scripts for nestor load wml: {}",
+    say(&format!(
+        "nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;\n\
+         nestor workloads lists all options; scripts for nestor load wml: {}\n",
         personality_names().join(", ")
-    );
+    ));
     Ok(())
 }
 
@@ -44,7 +42,7 @@ fn title(paper: char) -> &'static str {
         'A' => "A  disk performance of ESX (Ahmad and others, WWC '03)",
         'D' => "D  image propagation and paravirtual I/O (CLOSER '11)",
         'H' => "H  virtualised NAS (Hildebrand and others, WIOV '11)",
-        'P' => "P  type-2 hypervisors with PostMark",
+        'P' => "P  file systems under type-2 hypervisors, with PostMark (Đorđević, Timčenko)",
         _ => "others",
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use nestor_flowops::FlowReport;
 
 use super::table::flow_text;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Arguments of `nestor load merge`.
 #[derive(Args, Debug)]
@@ -49,6 +49,6 @@ pub fn run(arguments: &MergeArguments) -> Result<()> {
     if arguments.json {
         return print_json(&merged);
     }
-    out!("{}", flow_text(&format!("{} machines", arguments.files.len()), 1.0, &merged));
+    say(&flow_text(&format!("{} machines", arguments.files.len()), 1.0, &merged));
     Ok(())
 }

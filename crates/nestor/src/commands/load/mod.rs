@@ -8,6 +8,7 @@ mod plain;
 mod replay;
 mod several;
 mod table;
+mod target;
 mod timed;
 mod wml;
 

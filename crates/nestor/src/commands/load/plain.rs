@@ -5,29 +5,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 use nestor_text::complaint::WARNING;
 use nestor_workload::{LoadResult, Place, Target, Workload, WorksOn};
 
+use super::target;
 use crate::interrupt::interrupted_by_signals;
 use crate::named::workload_named;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 use crate::progress::Progress;
 use crate::scripts::check_files;
 
 /// Arguments of `nestor load run`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("where").required(true))]
 pub struct PlainArguments {
     /// The workload, such as fio:seq-write or postmark:small, or a profile of `nestor characterize` (FILE.toml); `nestor
     /// workloads` lists them all
     workload: String,
     /// Run it in this directory
-    #[arg(long, value_name = "DIRECTORY", required_unless_present = "device")]
+    #[arg(long, value_name = "DIRECTORY", group = "where")]
     dir: Option<PathBuf>,
     /// Run it on this block device, whose contents are lost
-    #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
+    #[arg(long, value_name = "DEVICE", group = "where")]
     device: Option<PathBuf>,
     /// Allow this device to be overwritten: the one of --device, named once more
     #[arg(long, value_name = "PATH")]
@@ -59,7 +61,7 @@ pub fn run(arguments: &PlainArguments) -> Result<()> {
     if arguments.json {
         return print_json(&result);
     }
-    out!("{}", text(&workload, &result));
+    say(&text(&workload, &result));
     Ok(())
 }
 
@@ -93,8 +95,8 @@ fn measured(arguments: &PlainArguments, workload: &Workload) -> Result<LoadResul
     }
     check_files(workload)?;
     let interrupted = interrupted_by_signals()?;
-    let (target, own) = target(arguments)?;
     let ground = Ground::here()?;
+    let (target, own) = target_of(arguments)?;
     let progress = Progress::new(0);
     let finished = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
@@ -115,13 +117,17 @@ fn measured(arguments: &PlainArguments, workload: &Workload) -> Result<LoadResul
     });
     progress.finish();
     drop(ground);
-    if let Some(own) = own.filter(|_| arguments.remove) {
-        std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+    match own {
+        Some(own) if arguments.remove => {
+            std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+        }
+        Some(own) => errln!("{}", target::left_in(&own)),
+        None => {}
     }
     result
 }
 
-fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
+fn target_of(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
     if let Some(device) = &arguments.device {
         if !arguments.overwrite.contains(device) {
             bail!(
@@ -133,8 +139,7 @@ fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
         return Ok((Target::Device(device.display().to_string()), None));
     }
     let directory = arguments.dir.as_deref().context("no directory was given")?;
-    let directory = std::fs::canonicalize(directory)
-        .with_context(|| format!("cannot use --dir {}", directory.display()))?;
+    let directory = target::directory(directory)?;
     let own = directory.join(OWN_DIRECTORY);
     match std::fs::create_dir(&own) {
         Ok(()) => {}

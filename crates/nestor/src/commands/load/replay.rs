@@ -47,7 +47,7 @@ pub struct ReplayArguments {
     #[arg(long, default_value = "1")]
     speed: Speed,
     /// Which stage of a request to replay: q, as queued, or d, as sent to the driver [default: q if the trace has it]
-    #[arg(long, value_enum, ignore_case = true)]
+    #[arg(long = "stage", alias = "from", value_name = "STAGE", value_enum, ignore_case = true)]
     from: Option<From>,
     /// Which device of a trace of several: 8:16, or its name
     #[arg(long, value_name = "DEVICE")]
@@ -74,7 +74,7 @@ pub struct ReplayArguments {
     #[arg(long, value_enum, default_value = "auto")]
     engine: Engine,
     /// What to write
-    #[arg(long, value_enum, default_value = "random")]
+    #[arg(long = "contents", alias = "data", value_name = "CONTENTS", value_enum, default_value = "random")]
     data: Data,
     /// Decides the random data
     #[arg(long, default_value_t = 1)]

@@ -14,13 +14,14 @@ use nestor_flowops::{
 };
 use nestor_kernel::memory;
 use nestor_text::complaint::{ERROR, WARNING};
+use nestor_text::quantities::{TIME_FORM, parse_time};
 use nestor_wml::Script;
 use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
-use super::{files, several};
+use super::{files, several, target};
 use crate::interrupt::interrupted_by_signals;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 use crate::progress::Progress;
 use crate::scripts::{Loaded, load};
 use crate::whole_file;
@@ -122,10 +123,10 @@ fn rate(text: &str) -> Result<f64, String> {
 /// What fits.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let most = nestor_wml::limits::MOST_SECONDS;
-    nestor_text::quantities::parse_time(text)
+    parse_time(text)
         .map(|time| time.as_secs_f64())
         .filter(|seconds| *seconds > 0.0 && *seconds <= most)
-        .ok_or_else(|| format!("a number of seconds above 0, such as 10, at most {most}"))
+        .ok_or_else(|| format!("write {TIME_FORM}; above 0, at most {most} seconds"))
 }
 
 fn scaling(text: &str) -> Result<Scale, String> {
@@ -206,8 +207,7 @@ fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
 fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Result<FlowOptions> {
     let (places, inside) = match &arguments.dir {
         Some(directory) => {
-            let directory = std::fs::canonicalize(directory)
-                .with_context(|| format!("cannot use --dir {}", directory.display()))?;
+            let directory = target::directory(directory)?;
             let places = relocate(&scaled.script, &directory);
             make_places(&scaled.script, source, &places, &directory)?;
             (places, Some(directory))
@@ -261,7 +261,7 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
     } else if arguments.json {
         print_json(report)?;
     } else {
-        out!("{}", flow_text(&loaded.name, factor, report));
+        say(&flow_text(&loaded.name, factor, report));
     }
     let ended = report.runs.iter().map(|run| &run.ended).find(|ended| !ended.is_well());
     match ended {

@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use crate::arguments::LabArguments;
 use crate::named::workload_named;
-use crate::output::print_json;
+use crate::order::require_order;
+use crate::output::{print_json, say};
 use crate::results_file::{Access, open_for};
 
 /// Arguments of `nestor predict`.
@@ -75,6 +76,7 @@ struct Predicted {
 /// # Errors
 /// When the store cannot be read, or what is asked is no question.
 pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
+    require_names(arguments)?;
     let access = if arguments.verify { Access::Adds } else { Access::Reads };
     let mut store = open_for(&arguments.lab, access)?;
     let known = place::known(&store, &arguments.lab)?;
@@ -105,13 +107,13 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
         answers.push(predict(&asked, &load, &evidence, &known, store.path())?);
     }
     if !arguments.lab.json {
-        answers.iter().for_each(|predicted| out!("{}", text::answer(predicted, &load)));
+        answers.iter().for_each(|predicted| say(&text::answer(predicted, &load)));
     }
     if arguments.verify {
         for predicted in &mut answers {
             let verified = verify::run(predicted, &load, &arguments.lab, &mut store)?;
             if !arguments.lab.json {
-                out!("{}", text::verified(&verified, &load));
+                say(&text::verified(&verified, &load));
             }
             predicted.verified = Some(verified);
         }
@@ -121,6 +123,14 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     }
     let known = answers.iter().all(|predicted| predicted.answer.rate.is_some());
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses a workload that is named as a stack, before any results are read.
+fn require_names(arguments: &PredictArguments) -> Result<()> {
+    let workload = arguments.workload.as_deref().unwrap_or_default();
+    let stacks = [&arguments.from, &arguments.to].into_iter().flatten().map(String::as_str);
+    let values: Vec<&str> = std::iter::once(workload).chain(stacks).collect();
+    require_order(&values, 0, "--workload takes the workload, --from and --to take stacks")
 }
 
 /// The load of a name: a profile's file, or a workload.

@@ -11,7 +11,7 @@ use nestor_predict::{
 use nestor_report::units::{percent, share, signed};
 use nestor_results::{Known, WrittenWorkload};
 
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 /// Shows how accurate predictions are: hides measured cells, predicts them from the others, and prints the errors.
 ///
@@ -69,7 +69,7 @@ fn print_text(all: &Judgement) {
 }
 
 fn print_aims(aims: &[Aim]) {
-    aims.iter().for_each(|aim| outln!("  aim: {aim}"));
+    aims.iter().for_each(|aim| say(&format!("  goal: {aim}\n")));
 }
 
 /// The errors less what the truths are off, beside what a perfect prediction would be off.

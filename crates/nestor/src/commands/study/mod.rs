@@ -18,6 +18,7 @@ use crate::results_file::{Access, open_for};
 use crate::studies::{OWN_STUDIES, study_called, title};
 
 pub use carry_out::{carry_out, prepare};
+pub use plan::time_rests_on;
 pub use user_media::{plan_lines, written_paths};
 
 /// Runs a study from its file, or goes on with it, and writes its report.

@@ -7,7 +7,7 @@ use nestor_slurm::{Spread, SpreadExtent};
 use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 #[derive(Serialize)]
 struct PlanView<'a> {
@@ -69,7 +69,7 @@ pub fn print_plan(
     if json {
         return print_json(&view);
     }
-    out!("{}", plan_text(record, &view));
+    say(&plan_text(record, &view));
     Ok(())
 }
 
@@ -134,7 +134,8 @@ fn where_in_words(place: &str, side_by_side: usize, spread: Option<&Spread>) -> 
     }
 }
 
-fn time_rests_on(effort: &StudyEffort) -> String {
+/// How it is known how long cells will take.
+pub fn time_rests_on(effort: &StudyEffort) -> String {
     let (known, all) = (effort.known_cells, effort.most.cells);
     match (known, effort.rests_on_past_cells) {
         (0, false) => "nothing has been measured here yet: the time is a guess".to_owned(),

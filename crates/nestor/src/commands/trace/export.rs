@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
 use nestor_report::units;
+use nestor_text::quantities::{TIME_FORM, parse_time};
 use serde::Serialize;
 
 use crate::output::print_json;
@@ -37,10 +38,10 @@ pub struct ExportArguments {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Leave out requests that ended before this many seconds after the first
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "since", alias = "from", value_name = "TIME", value_parser = seconds)]
     from: Option<u64>,
     /// Leave out requests that began after this many seconds after the first
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "until", alias = "to", value_name = "TIME", value_parser = seconds)]
     to: Option<u64>,
     /// Replace files that are there
     #[arg(long)]
@@ -111,8 +112,7 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
 
 /// Seconds as nanoseconds.
 fn seconds(text: &str) -> Result<u64, String> {
-    let time = nestor_text::quantities::parse_time(text);
-    let time = time.ok_or("write seconds as a number of 0 or more, such as 2.5")?;
+    let time = parse_time(text).ok_or_else(|| format!("write {TIME_FORM}"))?;
     // What is beyond the largest number becomes that: later than any trace.
     Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -33,7 +33,7 @@ pub struct RecordArguments {
     #[arg(long, value_name = "DIRECTORY")]
     output: PathBuf,
     /// The disk's device model, as in the option `disk` of the layer kvm
-    #[arg(long, default_value = "virtio-blk")]
+    #[arg(long = "device-model", alias = "disk", value_name = "MODEL", default_value = "virtio-blk")]
     disk: String,
     /// The image's format, unless it is raw
     #[arg(long)]

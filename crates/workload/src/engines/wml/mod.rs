@@ -32,18 +32,33 @@ const PROGRAM: &str = "nestor";
 const CASES: &[Case] = &[
     Case {
         name: "fileserver",
-        summary: "file server of paper L: whole files made, appended to, read, removed",
+        summary: "file server of Le and others, FAST '12: whole files made, appended to, read, removed",
     },
-    Case { name: "webserver", summary: "web server of paper L: whole files read, a log appended to" },
-    Case { name: "mailserver", summary: "mail server of paper L: small files synced, in one directory" },
+    Case {
+        name: "webserver",
+        summary: "web server of Le and others, FAST '12: whole files read, a log appended to",
+    },
+    Case {
+        name: "mailserver",
+        summary: "mail server of Le and others, FAST '12: small files synced, in one directory",
+    },
     Case {
         name: "dbserver",
-        summary: "database server of paper L: small random reads and synchronous writes",
+        summary: "database server of Le and others, FAST '12: small random reads and synchronous writes",
     },
-    Case { name: "create-tree", summary: "paper H: empty files are created and closed in a tree" },
-    Case { name: "stat-tree", summary: "paper H: stat of random files of a tree" },
-    Case { name: "nas-seq-write", summary: "paper H: one thread writes a file in order" },
-    Case { name: "nas-rand-read", summary: "paper H: 20 threads read a file at random" },
+    Case {
+        name: "create-tree",
+        summary: "Hildebrand and others, WIOV '11: empty files are created and closed in a tree",
+    },
+    Case { name: "stat-tree", summary: "Hildebrand and others, WIOV '11: stat of random files of a tree" },
+    Case {
+        name: "nas-seq-write",
+        summary: "Hildebrand and others, WIOV '11: one thread writes a file in order",
+    },
+    Case {
+        name: "nas-rand-read",
+        summary: "Hildebrand and others, WIOV '11: 20 threads read a file at random",
+    },
     Case { name: "script", summary: "a script of yours" },
 ];
 
