@@ -316,13 +316,13 @@ pub struct ReportArguments {
     /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub picture: Option<PathBuf>,
-    /// Print the cells of a study as comma-separated values, with their intervals
-    #[arg(long, requires = "reported", conflicts_with_all = ["json", "markdown"])]
-    pub csv: bool,
-    /// Print a study as Markdown, for an issue or a merge request
-    #[arg(long, requires = "reported", conflicts_with = "json")]
-    pub markdown: bool,
-    /// Also write the cells of a study to an Apache Parquet file
+    /// Also write the cells of a study as comma-separated values, one line per cell
+    #[arg(long, value_name = "FILE", requires = "reported")]
+    pub csv: Option<PathBuf>,
+    /// Also write a study's answer and matrices as Markdown, for an issue or a merge request
+    #[arg(long, value_name = "FILE", requires = "reported")]
+    pub markdown: Option<PathBuf>,
+    /// Also write the cells of a study to a Parquet file, one row per cell
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub parquet: Option<PathBuf>,
     /// First copy the runs of another results file into this one

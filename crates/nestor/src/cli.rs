@@ -74,7 +74,7 @@ pub enum Command {
     Explain(crate::commands::explain::ExplainArguments),
     /// Write the HTML report of runs or of a study, or list the runs
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
-        nestor report 41              report of run 41\n  nestor report quick           report of a study\n  nestor report quick --csv     its cells, for other programs")]
+        nestor report 41              report of run 41\n  nestor report quick           report of a study\n  nestor report quick --csv cells.csv   its cells too, for other programs")]
     Report(ReportArguments),
     /// Check what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
@@ -109,7 +109,7 @@ pub enum Command {
     Man {
         /// Write the pages of all commands into this directory, which is made if it is not there
         #[arg(long, value_name = "DIRECTORY")]
-        all: Option<std::path::PathBuf>,
+        pages: Option<std::path::PathBuf>,
     },
     /// Print what may follow the last of these words of a command line, for the scripts of `completions`
     #[command(hide = true)]

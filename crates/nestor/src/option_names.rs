@@ -9,10 +9,12 @@ use crate::cli::Cli;
 /// Options that several commands describe in words of their own: the one meaning behind them, and the kinds of values that they take. A
 /// new command that uses one of these names for something else is to take another name.
 const MEANINGS: &[(&str, &str, &[&str])] = &[
+    ("against", "what was measured before and is compared with", &["NAME", "RUN|STUDY"]),
     ("budget", "how long measuring may take", &["TIME"]),
     ("cache", "cache modes of the hypervisor", &["LEVELS", "MODE"]),
     ("clock", "whose clock a served device follows", &["CLOCK"]),
     ("control", "the socket that takes commands for what is served", &["SOCKET"]),
+    ("csv", "where comma-separated values go", &["FILE"]),
     ("device", "a block device, or a file in its place", &["DEVICE"]),
     ("device-model", "device models of a virtual disk", &["LEVELS", "MODEL"]),
     ("dir", "the directory of yours to work in", &["DIRECTORY"]),
@@ -30,6 +32,7 @@ const MEANINGS: &[(&str, &str, &[&str])] = &[
     ("operations", "end after so many operations", &["COUNT", "NUMBER"]),
     ("output", "where what is made goes", &["DIRECTORY", "FILE"]),
     ("overwrite", "what may be overwritten, named once more", &["PATH"]),
+    ("parquet", "where a Parquet file goes", &["FILE"]),
     ("plan", "say what would be measured, and measure nothing", &[""]),
     ("prepare", "only make the files", &[""]),
     ("remove", "remove what was made, at the end", &[""]),

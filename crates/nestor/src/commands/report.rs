@@ -1,5 +1,7 @@
 //! `nestor report`
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
@@ -38,7 +40,7 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
 }
 
 fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()> {
-    if arguments.csv || arguments.markdown || arguments.parquet.is_some() {
+    if arguments.csv.is_some() || arguments.markdown.is_some() || arguments.parquet.is_some() {
         bail!("--csv, --markdown and --parquet are of the cells of a study; of a run, there is --json");
     }
     let run = store.run(number)?;
@@ -68,27 +70,33 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
     if let Some(picture) = &arguments.picture {
         write_report(picture, &render_matrix_svg(&report))?;
     }
-    if let Some(path) = &arguments.parquet {
-        let mut bytes = Vec::new();
-        report.table().write_parquet(&mut bytes)?;
-        whole_file::write(path, &bytes)
-            .with_context(|| format!("the table {} could not be written", path.display()))?;
-    }
+    write_tables(&report, arguments)?;
     if arguments.json {
         return print_json(&report);
-    }
-    if arguments.csv {
-        out!("{}", report.table().csv());
-        return Ok(());
-    }
-    if arguments.markdown {
-        out!("{}", study_markdown(&report));
-        return Ok(());
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(name));
     write_report(&path, &render_study(&report))?;
     out!("{}", study_text(&report, style()));
     outln!("report: {}", path.display());
+    Ok(())
+}
+
+/// Writes the forms of a study that other programs read, to the files that were named.
+fn write_tables(report: &StudyReport, arguments: &ReportArguments) -> Result<()> {
+    let write = |path: &Path, bytes: &[u8]| {
+        whole_file::write(path, bytes).with_context(|| format!("{} could not be written", path.display()))
+    };
+    if let Some(path) = &arguments.csv {
+        write(path, report.table().csv().as_bytes())?;
+    }
+    if let Some(path) = &arguments.parquet {
+        let mut bytes = Vec::new();
+        report.table().write_parquet(&mut bytes)?;
+        write(path, &bytes)?;
+    }
+    if let Some(path) = &arguments.markdown {
+        write(path, study_markdown(report).as_bytes())?;
+    }
     Ok(())
 }
 
