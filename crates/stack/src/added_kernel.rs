@@ -78,7 +78,17 @@ mod tests {
 
     #[test]
     fn two_kernels_or_a_pack_are_refused() {
-        insta::assert_snapshot!(refused("ext4:kernel=a/kvm/raw/xfs:kernel=b/hdd"), @"");
-        insta::assert_snapshot!(refused("ext4:kernel=a/xen/raw/xfs/hdd"), @"");
+        insta::assert_snapshot!(refused("ext4:kernel=a/kvm/raw/xfs:kernel=b/hdd"), @r"
+        a stack cannot be used
+          ext4:kernel=a/kvm/raw/xfs:kernel=b/hdd
+                                           ^ a stack has one kernel besides the lab image's, and this one has `a` and `b`
+          name one of them, and leave the other out
+        ");
+        insta::assert_snapshot!(refused("ext4:kernel=a/xen/raw/xfs/hdd"), @r"
+        a stack cannot be used
+          ext4:kernel=a/xen/raw/xfs/hdd
+                      ^ a kernel of your own is added to the plain lab image, and this stack needs a pack
+          omit `kernel`, or use kvm or tcg and an image without a source
+        ");
     }
 }

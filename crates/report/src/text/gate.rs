@@ -74,8 +74,17 @@ mod tests {
             answer("throughput<-5%", (0.85, 0.91), 4, LimitVerdict::Worse),
             answer("p99:fsync>+10%", (1.02, 1.16), 4, LimitVerdict::Undecided),
         ];
-        insta::assert_snapshot!(gate_text(&answers, Style::plain()), @"");
+        insta::assert_snapshot!(gate_text(&answers, Style::plain()), @r"
+        gate: worse
+          throughput<-5%  -12.1 %  [-15.0, -9.0]  worse
+          p99:fsync>+10%   +8.8 %  [+2.0, +16.0]  undecided: about 9 pairs would decide (-n 9)
+          intervals of 97.5 %
+        ");
         let alone = [answer("latency>0%", (1.0, 1.0), 1, LimitVerdict::Undecided)];
-        insta::assert_snapshot!(gate_text(&alone, Style::plain()), @"");
+        insta::assert_snapshot!(gate_text(&alone, Style::plain()), @r"
+        gate: undecided
+          latency>0%  +0.0 %  -  undecided: one pair has no interval; measure at least 2 (-n)
+          intervals of 97.5 %
+        ");
     }
 }

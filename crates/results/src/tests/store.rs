@@ -32,6 +32,25 @@ impl Place {
 }
 
 #[test]
+fn a_baseline_keeps_its_runs_until_others_take_its_name() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("results.db")).unwrap();
+    let runs: Vec<i64> = (0..3).map(|block| store.insert(&record("ext4/hdd", block, MIB)).unwrap()).collect();
+    assert!(store.baseline("main").unwrap().is_empty());
+    store.save_baseline("main", &runs[..2]).unwrap();
+    store.save_baseline("next", &runs[2..]).unwrap();
+    let saved = |store: &Store, name| -> Vec<i64> {
+        store.baseline(name).unwrap().iter().map(|run| run.number).collect()
+    };
+    assert_eq!(saved(&store, "main"), runs[..2]);
+    store.save_baseline("main", &runs[1..]).unwrap();
+    assert_eq!((saved(&store, "main"), saved(&store, "next")), (runs[1..].to_vec(), runs[2..].to_vec()));
+    assert_eq!(store.baseline_names().unwrap(), ["main", "next"]);
+    assert!(store.save_baseline("main", &[77]).is_err(), "no run has this number");
+    assert_eq!(saved(&store, "main"), runs[1..], "and what was saved stays");
+}
+
+#[test]
 fn a_run_comes_back_as_it_was_and_is_spread_for_queries() {
     let place = Place::new();
     let mut store = Store::open(&place.file("new/results.db")).unwrap();
@@ -229,7 +248,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @"
-    the results file DIR/newer.db was written by a newer Nestor (version 99 of the tables; this one knows 15)
+    the results file DIR/newer.db was written by a newer Nestor (version 99 of the tables; this one knows 16)
       use that Nestor, or name another file
     ");
 }
