@@ -1,4 +1,4 @@
-//! Managers of a cloud as a user meets them: a small server that speaks EC2, and moto.
+//! Managers of a cloud as a user meets them: a small server that speaks EC2, moto, and an OpenNebula.
 
 #![allow(clippy::print_stderr)] // For who runs it, not for who uses the program.
 
@@ -11,14 +11,18 @@ mod server;
 #[path = "../../manager/tests/support/moto.rs"]
 mod moto;
 
+#[path = "../../manager/tests/support/opennebula.rs"]
+mod opennebula;
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use moto::Moto;
+use opennebula::One;
 use rustix::process::Signal;
 use serde_json::Value;
 use server::{Server, Way};
-use support::{Sandbox, has_program, json, refused, signal};
+use support::{Sandbox, alone, has_program, json, refused, signal};
 
 const STACK: &str =
     "ext4/kvm:by=ec2:image=ami-12c6146b:type=t2.micro:poll=100ms/copy:scp/ext4/hdd//link/raw/ext4/hdd";
@@ -43,7 +47,11 @@ fn started() -> Way {
 }
 
 fn run<'a>(on: &'a str, store: &'a str) -> [&'a str; 10] {
-    ["run", STACK, "life:cycle", "-n", "1", "--json", "--on", on, "--store", store]
+    run_of(STACK, on, store)
+}
+
+fn run_of<'a>(stack: &'a str, on: &'a str, store: &'a str) -> [&'a str; 10] {
+    ["run", stack, "life:cycle", "-n", "1", "--json", "--on", on, "--store", store]
 }
 
 fn state<'a>(run: &'a Value, name: &str) -> &'a Value {
@@ -174,4 +182,60 @@ fn moto_starts_and_ends_an_instance() {
     let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
     assert_eq!(state(&view, "running")["managed"]["names"], serde_json::json!(["running"]), "{view}");
     assert!(view.to_string().contains("t2.micro"), "{view}");
+}
+
+const OF_OPENNEBULA: &str =
+    "ext4/kvm:by=opennebula:template=copied:poll=100ms/copy:scp/ext4/hdd//link/raw/ext4/hdd";
+
+#[test]
+#[ignore = "needs an OpenNebula that scripts/opennebula made, in ONE_LOCATION, whose scheduler alone waits 15 s; part of `make test-long`"]
+fn an_opennebula_copies_an_image_and_starts_and_ends_an_instance_of_it() {
+    let _alone = alone();
+    let Some(one) = One::start() else { return };
+    let sandbox = Sandbox::new();
+    let (store, on) = (sandbox.text("results.sqlite"), one.on());
+    let run = run_of(OF_OPENNEBULA, &on, &store);
+    let output = sandbox.nestor(run).envs(one.variables()).assert().success().get_output().stdout.clone();
+    let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
+    let transfer = &state(&view, "transfer")["managed"];
+    assert_eq!(transfer["names"], serde_json::json!(["ACTIVE/PROLOG"]), "{view}");
+    assert!(transfer["recorded_s"].is_u64(), "{view}");
+    for known_by_the_log_alone in ["running", "shutdown"] {
+        assert!(state(&view, known_by_the_log_alone)["managed"]["recorded_s"].is_u64(), "{view}");
+    }
+    assert!(state(&view, "cleanup")["seconds"].as_f64().unwrap() > 0.0, "{view}");
+    assert_eq!(view["lives"][0]["manager"]["not_told_apart"], serde_json::json!([]));
+}
+
+#[test]
+#[ignore = "needs an OpenNebula that scripts/opennebula made, in ONE_LOCATION, which is killed; part of `make test-long`"]
+fn an_opennebula_that_dies_is_noticed_and_its_instance_named() {
+    let _alone = alone();
+    let Some(one) = One::start() else { return };
+    let sandbox = Sandbox::new();
+    let (store, on) = (sandbox.text("results.sqlite"), one.on());
+    let variables = one.variables();
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    // Without its scheduler an instance stays in this state.
+    one.stop_scheduler();
+    let mut running = sandbox.start(&run_of(OF_OPENNEBULA, &on, &store), &variables);
+    while one.machines().is_empty() {
+        assert!(running.is_running(), "it ended before it asked for an instance");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    signal(one.daemon(), Signal::KILL);
+    let ended = running.end_within(Duration::from_secs(60));
+    assert!(!ended.succeeded && ended.stdout.contains("in the state pending"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("cannot be reached"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("MAY STILL BE THERE"), "{}", ended.stdout);
+    one.start_again();
+    let machines = one.machines();
+    assert_eq!(machines.len(), 1, "the dead manager could not end it");
+    // The first of the two commands of the message ends it in this state.
+    let on = on.trim_start_matches("opennebula:");
+    let first = format!("onevm terminate --hard {} --endpoint {on}", machines[0]);
+    assert!(ended.stdout.contains(&format!("{first} || onevm recover --delete")), "{}", ended.stdout);
+    let words: Vec<&str> = first.split(' ').skip(1).collect();
+    assert!(one.said("onevm", &words).status.success());
+    assert!(one.machines().is_empty());
 }

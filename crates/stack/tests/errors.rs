@@ -215,7 +215,7 @@ snapshots! {
     a layer has an option that does not exist
       jfs:block=4k/hdd
           ^^^^^ jfs has no option `block`
-      the option of jfs is mount
+      the options of jfs are mount, kernel
 "#;
     an_option_without_a_name: "ext4/kvm:=x/hdd" => @r#"
     a layer has an option that does not exist

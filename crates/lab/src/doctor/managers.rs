@@ -8,7 +8,8 @@ use nestor_stack::ManagerKind;
 use super::{Finding, State, finding};
 
 /// Where it is said how a person gets an OpenNebula.
-const HOW: &str = "docs/propagate.md, Managers, says how to get an OpenNebula";
+const HOW: &str =
+    "to make an OpenNebula to try of its source: scripts/opennebula (docs/propagate.md, Managers)";
 
 /// What is there of each manager's.
 pub(super) fn findings() -> Vec<Finding> {

@@ -190,7 +190,11 @@ impl<T: Transport> Manager for OpenNebula<T> {
     }
 
     fn by_hand(&self, id: &InstanceId) -> String {
-        format!("onevm terminate --hard {id} --endpoint {}", self.transport.url())
+        // In the middle of a prolog, a boot or an epilog only the second ends it, which users without the right to administer may not do.
+        let url = self.transport.url();
+        format!(
+            "onevm terminate --hard {id} --endpoint {url} || onevm recover --delete {id} --endpoint {url}"
+        )
     }
 
     fn find_by_hand(&self, token: &Token) -> String {
@@ -274,6 +278,12 @@ mod tests {
             usual.end(&id, Ending::Usual).unwrap_err().to_string(),
             "the manager refused one.vm.action: [VirtualMachineAction] wrong state PROLOG (0x800 ACTION)"
         );
+    }
+
+    #[test]
+    fn the_command_that_ends_a_machine_does_so_in_every_state() {
+        let said = one("3", &[]).by_hand(&InstanceId::read("42").unwrap());
+        insta::assert_snapshot!(said, @"onevm terminate --hard 42 --endpoint http://m:2633/RPC2 || onevm recover --delete 42 --endpoint http://m:2633/RPC2");
     }
 
     #[test]

@@ -114,6 +114,17 @@ mod tests {
     }
 
     #[test]
+    fn what_opennebula_said_of_a_machine_that_has_ended_is_understood() {
+        // Of 6.6.3; the machine of the log beside it.
+        let sight = vm_of(include_str!("../../tests/data/opennebula-done.xml")).unwrap().sight().unwrap();
+        assert_eq!((sight.state, sight.name.as_str()), (ManagedState::In(Phase::Done), "DONE"));
+        let began = |phase| sight.recorded.begin_s(phase).map(|s| s - 1_795_978_731);
+        let recorded = [Phase::Transfer, Phase::Boot, Phase::Cleanup, Phase::Done].map(began);
+        assert_eq!(recorded, [0, 3, 8, 11].map(Some));
+        assert!(sight.details.contains(&("images by", "ssh".to_owned())), "{:?}", sight.details);
+    }
+
+    #[test]
     fn the_newest_record_of_its_history_counts() {
         let older =
             "<HISTORY_RECORDS><HISTORY><SEQ>0</SEQ><HOSTNAME>old</HOSTNAME><PSTIME>5</PSTIME></HISTORY>";

@@ -93,8 +93,6 @@ impl LifePage {
 impl StatePage {
     fn of(row: &StateRow, end_s: f64) -> Self {
         let percent = |seconds: f64| if end_s > 0.0 { seconds / end_s * 100.0 } else { 0.0 };
-        // A manager counts nothing.
-        let counted = row.managed.is_none();
         let or_dash = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |text| typeset(&text));
         Self {
             state: row.state.name(),
@@ -102,8 +100,8 @@ impl StatePage {
             share: or_dash(row.share.map(units::share)),
             begin: percent(row.begin_s),
             length: percent(row.end_s - row.begin_s),
-            from_repository: or_dash(counted.then(|| units::bytes(row.from_repository_bytes))),
-            to_repository: or_dash(counted.then(|| units::bytes(row.to_repository_bytes))),
+            from_repository: or_dash(row.from_repository_bytes.map(units::bytes)),
+            to_repository: or_dash(row.to_repository_bytes.map(units::bytes)),
             node: DiskPage::of(row.node_disk),
             repository: DiskPage::of(row.repository_disk),
             pace: row.pace.as_deref().map(super::sentence).unwrap_or_default(),

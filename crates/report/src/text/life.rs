@@ -108,7 +108,8 @@ fn counted_heads(is_wide: bool) -> &'static [&'static str] {
 
 /// What link and disks did in a state.
 fn counted_cells(row: &StateRow, is_wide: bool) -> Vec<String> {
-    let mut cells = vec![megabytes(row.from_repository_bytes.saturating_add(row.to_repository_bytes))];
+    let on_link = row.from_repository_bytes.zip(row.to_repository_bytes);
+    let mut cells = vec![or_dash(on_link.map(|(from, to)| megabytes(from.saturating_add(to))))];
     for disk in [row.node_disk, row.repository_disk] {
         cells.extend(disk_cells(disk, is_wide));
     }

@@ -53,10 +53,10 @@ pub struct StateRow {
     pub seconds: f64,
     /// Share of the whole life, 0 to 1; `None` of one that took no time.
     pub share: Option<f64>,
-    /// Bytes of the frames that the repository sent.
-    pub from_repository_bytes: u64,
+    /// Bytes of the frames that the repository sent, if they were counted.
+    pub from_repository_bytes: Option<u64>,
     /// Bytes of the frames that it received.
-    pub to_repository_bytes: u64,
+    pub to_repository_bytes: Option<u64>,
     /// What the disk of the instance's node did, if it was counted.
     pub node_disk: Option<DiskRow>,
     /// What that of the repository did.
@@ -199,6 +199,8 @@ impl ManagedRow {
 impl StateRow {
     fn of(state: &StateRecord, whole_s: f64, managed: Option<&ManagedLife>) -> Self {
         let took_s = seconds(state.duration_ns());
+        // A manager counts nothing.
+        let counted = managed.is_none();
         Self {
             state: state.state,
             begin_s: seconds(state.begin_ns),
@@ -206,12 +208,11 @@ impl StateRow {
             waited_s: seconds(state.waited_ns),
             seconds: took_s,
             share: (whole_s > 0.0).then(|| took_s / whole_s),
-            from_repository_bytes: state.from_repository_bytes,
-            to_repository_bytes: state.to_repository_bytes,
+            from_repository_bytes: counted.then_some(state.from_repository_bytes),
+            to_repository_bytes: counted.then_some(state.to_repository_bytes),
             node_disk: state.node_disk().map(DiskRow::of),
             repository_disk: state.repository_disk().map(DiskRow::of),
-            // A manager does not count what is busy.
-            pace: state.busiest().filter(|_| managed.is_none()).map(|busiest| busiest.to_string()),
+            pace: state.busiest().filter(|_| counted).map(|busiest| busiest.to_string()),
             managed: managed.and_then(|managed| ManagedRow::of(managed, state.state)),
             instructions: state.all_instructions(),
         }

@@ -121,7 +121,7 @@ fn more_pairs(limit: &Limit, ratio: &Ratio, verdict: LimitVerdict, confidence: f
 
 fn no_metric(rule: &GateRule, runs: &[&StoredRun], side: &'static str) -> GateError {
     let measured = runs.iter().find_map(|run| run.record.measured());
-    let has = measured.map(|measured| GateMetric::all_of(measured)).unwrap_or_default();
+    let has = measured.map(GateMetric::all_of).unwrap_or_default();
     let has = has.iter().map(ToString::to_string).collect();
     GateError::NoMetric { rule: rule.to_string(), side, has }
 }

@@ -6,7 +6,7 @@ use super::rows::{for_each_measured, integer};
 use crate::life::{DiskUse, InstanceLife};
 use crate::record::Measured;
 
-/// Fills what versions 14 and 15 of the tables added, of runs whose record has it.
+/// Fills the tables that version 14 added and 16 made again, of runs whose record has lives.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
     // Records are long: only those of loads that can have lives are read.
     let runs = "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')";
@@ -19,15 +19,15 @@ pub(super) fn insert(connection: &Connection, run: i64, measured: &Measured) -> 
         "INSERT OR REPLACE INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (instance, life) in measured.lives.iter().enumerate() {
-        let instance = instance as i64;
+        let (instance, counted) = (instance as i64, life.is_counted());
         insert.execute(params![
             run,
             instance,
-            integer(life.image_bytes),
+            counted.then(|| integer(life.image_bytes)),
             seconds(life.whole_ns()),
             seconds(life.unaccounted_ns()),
             life.first_process_ns.map(seconds),
-            seconds(life.hello_ns),
+            counted.then(|| seconds(life.hello_ns)),
         ])?;
         insert_states(connection, run, instance, life)?;
     }
@@ -52,6 +52,7 @@ fn insert_states(
     let busy = |disk: Option<&DiskUse>| disk.map(|disk| seconds(disk.busy_ns));
     for state in &life.states {
         let (node, repository) = (state.node_disk(), state.repository_disk());
+        let counted = |number: u64| life.is_counted().then(|| integer(number));
         insert.execute(params![
             run,
             instance,
@@ -59,9 +60,9 @@ fn insert_states(
             seconds(state.begin_ns),
             seconds(state.duration_ns()),
             seconds(state.own_ns),
-            integer(state.from_repository_bytes),
-            integer(state.to_repository_bytes),
-            state.link_busy,
+            counted(state.from_repository_bytes),
+            counted(state.to_repository_bytes),
+            life.is_counted().then_some(state.link_busy),
             read(node),
             written(node),
             busy(node),

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 16] = [
+const MIGRATIONS: [(&str, Option<Fill>); 17] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -25,10 +25,11 @@ const MIGRATIONS: [(&str, Option<Fill>); 16] = [
     (VERSION_11, None),
     (VERSION_12, None),
     (VERSION_13, Some(rows::backfill_processor_time)),
-    // What it added is filled with what the next version added to it.
+    // What these added is filled with what a later version made of it.
     (VERSION_14, None),
-    (VERSION_15, Some(lives::backfill)),
+    (VERSION_15, None),
     (VERSION_16, None),
+    (VERSION_17, Some(lives::backfill)),
 ];
 
 const VERSION_1: &str = "
@@ -390,6 +391,39 @@ CREATE TABLE baselines (
     name TEXT NOT NULL,
     run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
     PRIMARY KEY (name, run)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What a manager does not count is missing, and not 0. Both tables are filled again from the records.
+const VERSION_17: &str = "
+DROP TABLE states;
+DROP TABLE lives;
+CREATE TABLE lives (                -- of instances
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    instance INTEGER NOT NULL,      -- from 0, in the order in which they were asked for
+    image_bytes INTEGER,            -- of the image's file at the repository; NULL: a manager's instance
+    whole_s REAL NOT NULL,          -- from the request to the end of the last state, without the laboratory's own time
+    unaccounted_s REAL NOT NULL,    -- by which the states together differ from that
+    first_process_s REAL,           -- of the boot, until the first process of the virtual machine began; NULL: not known
+    hello_s REAL,                   -- of the boot, until its agent answered; NULL: it has none
+    PRIMARY KEY (run, instance)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE states (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    instance INTEGER NOT NULL,      -- as in lives
+    state TEXT NOT NULL,            -- pending, transfer, boot, running, shutdown, cleanup
+    begin_s REAL NOT NULL,          -- since the instance was asked for
+    seconds REAL NOT NULL,          -- without the laboratory's own time and without waiting
+    own_s REAL NOT NULL,            -- the laboratory's own time
+    waited_s REAL NOT NULL,         -- at its end, for other instances
+    from_repository_bytes INTEGER,  -- of the frames that the repository sent; NULL: not counted
+    to_repository_bytes INTEGER,
+    link_busy REAL,                 -- 0 to 1: in which the repository's frames were on the wire; NULL: not counted
+    node_read_bytes INTEGER, node_written_bytes INTEGER, node_busy_s REAL, -- of its disk; NULL: not counted
+    repository_read_bytes INTEGER, repository_written_bytes INTEGER, repository_busy_s REAL,
+    node_cpu_busy REAL, repository_cpu_busy REAL, -- 0 to 1; NULL: not counted
+    instructions INTEGER,           -- of the node's processor, its guests included; NULL: not in virtual time, or running
+    PRIMARY KEY (run, instance, state)
 ) STRICT, WITHOUT ROWID;
 ";
 

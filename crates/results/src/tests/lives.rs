@@ -1,5 +1,6 @@
 //! What instances of a cloud went through: checked, stored, asked for and compared.
 
+use nestor_stack::ManagerKind;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -11,8 +12,8 @@ use crate::claims::Evidence;
 use crate::record::{CellRecord, Mark};
 use crate::store::of_version;
 use crate::{
-    CellNumbers, ClaimKind, InstanceLife, LifeState, LivesCompared, LivesSummary, Store, StoredRun, Study,
-    compare, median_life, summarise,
+    CellNumbers, ClaimKind, InstanceLife, LifeState, LivesCompared, LivesSummary, ManagedLife, Store,
+    StoredRun, Study, compare, median_life, summarise,
 };
 
 const COPY: &str = "ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd";
@@ -116,6 +117,33 @@ fn lives_and_states_are_in_tables() {
     );
     let transfer = "1 1 transfer 0.0 1.5 0.01 130 1 0 128 0.5 127 4096 0.5 0.9 0.5 0.25 3340 0.5";
     assert_eq!(rows(&reader, STATES)[7], transfer, "the second waited for half a second");
+}
+
+/// The life of a manager's instance, of which nothing is counted.
+fn managed_life() -> InstanceLife {
+    let states = [LifeState::Pending, LifeState::Running].map(|state| (state, 1.0));
+    let managed = ManagedLife {
+        manager: ManagerKind::OpenNebula,
+        instance: "7".to_owned(),
+        poll_ns: 1,
+        told_apart: vec![],
+        states: vec![],
+        end_uncertain_ns: 0,
+    };
+    InstanceLife { image_bytes: 0, hello_ns: 0, managed: Some(Box::new(managed)), ..life(&states) }
+}
+
+#[test]
+fn what_a_manager_does_not_count_is_missing_in_the_tables() {
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+    store.insert(&lived(COPY, 0, vec![managed_life(), life_with_transfer(1.0)])).unwrap();
+    let reader = store.reader().unwrap();
+    let counted = "SELECT instance || ' ' || state FROM states WHERE from_repository_bytes IS NOT NULL \
+         OR to_repository_bytes IS NOT NULL OR link_busy IS NOT NULL ORDER BY instance, begin_s";
+    assert_eq!(rows(&reader, counted)[0], "1 pending", "nothing of instance 0");
+    let known = "SELECT concat_ws(' ', instance, image_bytes IS NULL, hello_s IS NULL, whole_s) FROM lives";
+    assert_eq!(rows(&reader, known), ["0 1 1 2.0", "1 0 0 13.02"]);
 }
 
 #[test]
