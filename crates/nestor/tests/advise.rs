@@ -65,7 +65,7 @@ fn what_is_wrong_is_said_where_it_is() {
     let said = refused(&sandbox, &["advise", "fio:{rand-read,rand-write}"]);
     assert!(said.contains("one workload"), "{said}");
     let said = refused(&sandbox, &["advise", "--settle", "K13"]);
-    assert!(said.contains("there is no conflict K13"), "{said}");
+    assert!(said.contains("`--settle` has no question `K13`"), "{said}");
     refused(&sandbox, &["advise"]);
 }
 
@@ -164,7 +164,7 @@ fn what_the_store_knows_is_ranked_and_the_rest_predicted() {
         .iter()
         .filter_map(|one| one["option"].as_str())
         .collect();
-    assert_eq!(held, ["--guest", "--device", "--scheduler", "--host-scheduler"]);
+    assert_eq!(held, ["--guest", "--device-model", "--scheduler", "--host-scheduler"]);
     let plan = json(&said(
         &sandbox,
         &[
