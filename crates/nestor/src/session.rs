@@ -104,6 +104,10 @@ pub fn run_until_interrupted(
 /// # Errors
 /// When nothing can be found out about this machine.
 pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArguments) -> Result<usize> {
+    // Elsewhere it is one, and no agent need be started to learn it.
+    if !place.is_in_virtual_time() {
+        return Ok(1);
+    }
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let machine = Ground::here()?.machine().facts()?;
     Ok(as_wished(most_side_by_side(place, &machine, &stacks, study.most_instances()), study, arguments))
