@@ -128,8 +128,10 @@ fn two_kernels_of_debian_are_compared_on_work_with_many_fsyncs() {
     assert_eq!(kernel_of("candidate"), newer["release"]);
 
     // The guest's alone: the host keeps the lab's.
-    let (code, text, said) =
-        ended(&sandbox, &["run", "ext4:kernel=test-newer/kvm/raw/xfs/hdd", FSYNCS, "-n", "1", "--json"]);
+    let (code, text, said) = ended(
+        &sandbox,
+        &["run", "ext4:kernel=test-newer/kvm:memory=512M/raw/xfs/hdd", FSYNCS, "-n", "1", "--json"],
+    );
     assert_eq!(code, Some(0), "{said}");
     let machines = json(&text)[0]["environment"]["machines"].clone();
     assert_ne!(machines[0]["kernel"], newer["release"]);

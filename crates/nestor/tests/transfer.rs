@@ -87,5 +87,6 @@ fn stacks_whose_image_cannot_come_are_refused_in_words() {
     let no_source = ["run", "ext4/kvm/raw/ext4/hdd", "life:cycle", "-n", "1"];
     assert!(refused(&sandbox, &no_source).contains("//link/raw/ext4/hdd"));
     let elsewhere = ["run", &stack("copy:scp"), "fio:rand-read:size=8M", "-n", "1", "--on", "this"];
-    assert!(refused(&sandbox, &elsewhere).contains("`--on emulated`"));
+    let said = refused(&sandbox, &elsewhere);
+    assert!(said.contains("--on this") && said.contains("a modelled disk needs the emulated host"), "{said}");
 }
