@@ -54,6 +54,13 @@ impl Recorded {
     }
 }
 
+/// How many blocks a layout has of each class: `file data 1239, journal 256, …`.
+pub(crate) fn blocks_by_class(layout: &Layout) -> String {
+    let summary = layout.summary().into_iter();
+    let words = summary.map(|(class, bytes)| format!("{class} {}", bytes / layout.block_bytes));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 /// A few bytes at a place that is in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {

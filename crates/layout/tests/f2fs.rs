@@ -5,13 +5,13 @@
 mod lab;
 mod trees;
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use nestor_layout::{Class, Layout};
+use trees::contents::{by_kernel, by_layout};
 use trees::{Scratch, has_program, recorded, sparse_file, succeeds};
 
 const BLOCK: u64 = 4096;
@@ -20,37 +20,10 @@ fn layout(image: &Path) -> Layout {
     nestor_layout::read(&File::open(image).expect("the image")).expect("a layout")
 }
 
-/// Blocks of files, each with its inode and position.
-type Contents = BTreeSet<(u64, u64, u64)>;
-
-/// What the kernel said about the files: lines of `file INODE POSITION BLOCK BLOCKS`.
-fn contents_by_kernel(said: &str) -> Contents {
-    let lines = said.lines().filter_map(|line| line.strip_prefix("file "));
-    let runs = lines.map(|line| {
-        let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-        <[u64; 4]>::try_from(numbers).expect("four numbers")
-    });
-    runs.flat_map(|[inode, position, block, blocks]| {
-        (0..blocks).map(move |at| (inode, position + at, block + at))
-    })
-    .collect()
-}
-
-fn contents_by_layout(layout: &Layout) -> Contents {
-    let files = layout.extents.iter().filter(|extent| extent.class == Class::FileData);
-    files
-        .flat_map(|extent| {
-            let inode = extent.inode.expect("contents have an inode");
-            let offset = extent.file_offset.expect("contents have a position");
-            (0..extent.bytes / BLOCK).map(move |at| (inode, offset / BLOCK + at, extent.start / BLOCK + at))
-        })
-        .collect()
-}
-
 fn compare(image: &Path, said: &str) {
     let layout = layout(image);
     assert_eq!((layout.file_system.as_str(), &layout.remarks), ("f2fs", &Vec::new()));
-    let (kernel, ours) = (contents_by_kernel(said), contents_by_layout(&layout));
+    let (kernel, ours) = (by_kernel(said), by_layout(&layout));
     assert!(kernel.len() > 1000);
     let differing: Vec<_> = kernel.symmetric_difference(&ours).take(10).collect();
     assert!(differing.is_empty(), "contents differ, such as {differing:?}");

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nestor_layout::{Class, Layout};
+use trees::contents::{by_kernel, by_layout};
 use trees::{Scratch, has_program, recorded, sparse_file, succeeds};
 
 const PAGE: u64 = 4096;
@@ -114,33 +115,6 @@ fn every_block_of_a_new_file_system_is_classed() {
     }
 }
 
-/// Blocks of files, each with its inode and position.
-type Contents = BTreeSet<(u64, u64, u64)>;
-
-/// What the kernel said about the files: lines of `file INODE POSITION BLOCK BLOCKS`.
-fn contents_by_kernel(said: &str) -> Contents {
-    let lines = said.lines().filter_map(|line| line.strip_prefix("file "));
-    let runs = lines.map(|line| {
-        let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-        <[u64; 4]>::try_from(numbers).expect("four numbers")
-    });
-    runs.flat_map(|[inode, position, block, blocks]| {
-        (0..blocks).map(move |at| (inode, position + at, block + at))
-    })
-    .collect()
-}
-
-fn contents_by_layout(layout: &Layout) -> Contents {
-    let files = layout.extents.iter().filter(|extent| extent.class == Class::FileData);
-    files
-        .flat_map(|extent| {
-            let inode = extent.inode.expect("contents have an inode");
-            let offset = extent.file_offset.expect("contents have a position");
-            (0..extent.bytes / PAGE).map(move |at| (inode, offset / PAGE + at, extent.start / PAGE + at))
-        })
-        .collect()
-}
-
 /// What of an inode is of a class.
 fn of_inode(layout: &Layout, inode: u64, class: Class) -> Vec<(u64, u64)> {
     let extents = layout.extents.iter().filter(|extent| extent.inode == Some(inode) && extent.class == class);
@@ -206,7 +180,7 @@ fn compare(image: &Path, said: &str) {
     let layout = layout(image);
     assert_eq!(layout.remarks, Vec::<String>::new());
     assert!(compare_with_map(image, &layout) > 1000);
-    let (kernel, ours) = (contents_by_kernel(said), contents_by_layout(&layout));
+    let (kernel, ours) = (by_kernel(said), by_layout(&layout));
     assert!(kernel.len() > 1000);
     let differing: Vec<_> = kernel.symmetric_difference(&ours).take(10).collect();
     assert!(differing.is_empty(), "contents differ, such as {differing:?}");

@@ -17,6 +17,8 @@ const BITMAPS_AT: usize = 192;
 /// says so, and one block more.
 const DATA_LOGS: u64 = 3;
 const ALL_LOGS: u64 = 6;
+/// The most blocks of bitmaps beside the first that are read.
+const MOST_PAYLOAD: u64 = 64;
 /// Where the journal is in a block of summaries: `SUM_ENTRIES_SIZE`.
 const JOURNAL_AT: usize = 3584;
 
@@ -47,7 +49,9 @@ impl Checkpoint {
     }
 
     fn read_at(device: &dyn ReadAt, superblock: &Superblock, place: u64) -> Result<Self, LayoutError> {
-        let bytes = read_bytes(device, place * BLOCK_BYTES, BLOCK_BYTES as usize)?;
+        // With a large bitmap, it goes on in the blocks that follow.
+        let length = (1 + superblock.payload.min(MOST_PAYLOAD)) * BLOCK_BYTES;
+        let bytes = read_bytes(device, place * BLOCK_BYTES, length as usize)?;
         let first = block_fields(&bytes, place);
         let version = first.u64_le(0)?;
         let blocks = u64::from(first.u32_le(136)?);
@@ -67,13 +71,7 @@ impl Checkpoint {
             (false, true) => BITMAPS_AT,
             (false, false) => BITMAPS_AT + segment_bitmap,
         };
-        // With a large one, it goes on in the blocks that follow.
-        let whole = read_bytes(
-            device,
-            place * BLOCK_BYTES,
-            ((1 + superblock.payload.min(64)) * BLOCK_BYTES) as usize,
-        )?;
-        let node_bitmap = block_fields(&whole, place).slice(at, node_bitmap)?.bytes().to_vec();
+        let node_bitmap = first.slice(at, node_bitmap)?.bytes().to_vec();
         let journal = if flags & COMPACT_SUMMARIES != 0 {
             (place + u64::from(first.u32_le(140)?), 0)
         } else {

@@ -86,12 +86,13 @@ fn write_tables(report: &StudyReport, arguments: &ReportArguments) -> Result<()>
     let write = |path: &Path, bytes: &[u8]| {
         whole_file::write(path, bytes).with_context(|| format!("{} could not be written", path.display()))
     };
+    let table = report.table();
     if let Some(path) = &arguments.csv {
-        write(path, report.table().csv().as_bytes())?;
+        write(path, table.csv().as_bytes())?;
     }
     if let Some(path) = &arguments.parquet {
         let mut bytes = Vec::new();
-        report.table().write_parquet(&mut bytes)?;
+        table.write_parquet(&mut bytes)?;
         write(path, &bytes)?;
     }
     if let Some(path) = &arguments.markdown {

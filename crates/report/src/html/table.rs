@@ -1,6 +1,6 @@
 //! All cells of a study as the rows of one table that can be sorted and filtered.
 
-use nestor_results::Mark;
+use nestor_results::{CellSummary, Mark};
 use nestor_workload::RateUnit;
 use serde::Serialize;
 
@@ -54,16 +54,12 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
     let lived = cell.run.as_ref().filter(|r| r.summary.is_without_operations());
     let whole_life_s = lived.and_then(|r| Some(r.lives_summary.as_ref()?.whole_s.value));
     let ratio = cell.comparison.as_ref().and_then(|c| c.ratio);
-    // Latencies of different classes are different things; the one of most operations stands for the cell.
-    let latency = summary.and_then(|s| s.latency.iter().max_by_key(|(_, l)| l.count));
+    let latency = summary.and_then(CellSummary::latency_of_most);
     let several = summary.is_some_and(|s| s.latency.len() > 1);
     let time = |ns: f64| units::duration_ns(ns);
-    let mut marks: Vec<String> = Vec::new();
-    for mark in summary.into_iter().flat_map(|s| &s.marks).filter(|m| m.mark != Mark::EmulatedCpu) {
-        if !marks.iter().any(|m| m == mark.mark.name()) {
-            marks.push(mark.mark.name().to_owned());
-        }
-    }
+    let marks = summary.into_iter().flat_map(CellSummary::marks_by_name);
+    let mut marks: Vec<String> =
+        marks.filter(|mark| **mark != Mark::EmulatedCpu).map(|mark| mark.name().to_owned()).collect();
     if let Some(failed @ 1..) = summary.map(|s| s.failures.len()) {
         marks.insert(0, format!("{failed} failed"));
     }

@@ -158,6 +158,22 @@ impl CellSummary {
         self.samples.iter().map(|sample| sample.rate(self.rate_unit())).collect()
     }
 
+    /// The class of operations of which there are most, and its latencies: classes are different things, and this one stands for the cell.
+    pub fn latency_of_most(&self) -> Option<(&String, &LatencySummary)> {
+        self.latency.iter().max_by_key(|(_, latency)| latency.count)
+    }
+
+    /// The marks, the first of each [name](Mark::name).
+    pub fn marks_by_name(&self) -> Vec<&Mark> {
+        let mut first: Vec<&Mark> = Vec::new();
+        for counted in &self.marks {
+            if !first.iter().any(|mark| mark.name() == counted.mark.name()) {
+                first.push(&counted.mark);
+            }
+        }
+        first
+    }
+
     /// Runs that ended with numbers, whether they count or not.
     pub fn measured_runs(&self) -> usize {
         self.samples.len() + self.violations.len()

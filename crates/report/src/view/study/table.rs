@@ -1,6 +1,7 @@
 //! The cells of a study as a table for other programs: one row a cell, numbers with their intervals.
 
 use nestor_export::{Table, Values};
+use nestor_results::Mark;
 use nestor_statistics::{Interval, LatencySummary, Mean, Ratio};
 use nestor_workload::RateUnit;
 
@@ -86,16 +87,11 @@ fn life(cell: &CellReport) -> Option<Mean> {
 }
 
 fn latency(cell: &CellReport) -> Option<(&String, &LatencySummary)> {
-    cell.run.as_ref()?.summary.latency.iter().max_by_key(|(_, latency)| latency.count)
+    cell.run.as_ref()?.summary.latency_of_most()
 }
 
 /// The names of the marks, each once, with spaces between.
 fn marks(cell: &CellReport) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for mark in cell.run.iter().flat_map(|run| &run.summary.marks) {
-        if !names.contains(&mark.mark.name()) {
-            names.push(mark.mark.name());
-        }
-    }
-    names.join(" ")
+    let marks = cell.run.iter().flat_map(|run| run.summary.marks_by_name());
+    marks.map(Mark::name).collect::<Vec<_>>().join(" ")
 }
