@@ -26,7 +26,7 @@ fn gaps_are_empty_fields() {
 #[test]
 fn gaps_are_null_in_parquet() {
     insta::assert_snapshot!(parquet_rows(&some_table()).join("\n"), @r#"
-    {stack: "ext4/kvm,\"x\"", runs: -3, ratio: 0.5}
+    {stack: "ext4/kvm,"x"", runs: -3, ratio: 0.5}
     {stack: null, runs: null, ratio: null}
     "#);
 }
