@@ -71,8 +71,12 @@ fn join_levels<'a>(
     let middle = first + (last - first) / 2;
     let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
     let lanes = lanes(levels, &mut surveys, &clocks)?;
-    let passing = Passing::new(topmost_asked(levels), levels.len());
-    let swept = Sweep::new(lanes, betweens, sampler, passing, observer).run();
+    let asked = topmost_asked(levels);
+    let mut passings = vec![Passing::new(asked, levels.len())];
+    if asked > LevelIndex::TOP {
+        passings.push(Passing::new(LevelIndex::TOP, levels.len()));
+    }
+    let swept = Sweep::new(lanes, betweens, sampler, passings, observer).run();
     if swept.forced > 0 {
         remarks.push(format!(
             "{} requests counted as complete too early, because more were in flight than possible",
@@ -82,12 +86,14 @@ fn join_levels<'a>(
     let joins = joins(levels, swept.betweens, &clocks, &mut remarks);
     check_joins(levels, &surveys, &joins, &mut remarks)?;
     let (trees, timeline) = swept.sampler.finish();
+    let mut passages = swept.passages.into_iter();
     Ok(Correlation {
         levels: levels.iter().zip(&surveys).map(|(level, survey)| described(level, survey)).collect(),
         joins,
         blame: swept.blame,
         times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
-        passage: swept.passage,
+        passage: passages.next().unwrap_or_default(),
+        application_passage: passages.next().unwrap_or_default(),
         trees,
         timeline,
         most_held: swept.most_held as u64,

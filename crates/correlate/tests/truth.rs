@@ -3,8 +3,8 @@
 mod support;
 
 use nestor_correlate::{
-    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelInput, MappedExtent, Node, Origin, SpaceMap,
-    correlate_observed,
+    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelIndex, LevelInput, MappedExtent, Node,
+    Origin, SpaceMap, correlate, correlate_observed,
 };
 use nestor_trace::{Operation, Request};
 use proptest::prelude::*;
@@ -352,4 +352,39 @@ fn flushes_of_which_one_moment_is_known_find_their_children() {
         (2, Operation::Flush, Origin::Parent)
     );
     assert_eq!(below(&host).request.operation, Operation::Flush);
+}
+
+/// An application that asks the guest's device itself, a microsecond before each request and until one after it.
+#[test]
+fn the_applications_operations_are_divided_too() {
+    let plan = Plan { depth: 1, requests: 300, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let around = |request: &Request| Request {
+        queued_ns: request.queued_ns - 1_000,
+        issued_ns: request.queued_ns - 1_000,
+        completed_ns: request.completed_ns + 1_000,
+        ..*request
+    };
+    let asked: Vec<Request> = recorded.levels[0].iter().map(around).collect();
+    let own_ns = 2_000 * asked.len() as u64;
+    let mut levels = vec![LevelInput::new(header("fio", "application", "application"), asked)];
+    levels.extend(inputs(&recorded, plan.cached));
+    let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
+    assert_eq!(
+        (correlation.passage.level, correlation.application_passage.level),
+        (LevelIndex::at(1), LevelIndex::TOP)
+    );
+    let passage = &correlation.application_passage;
+    assert_eq!(passage.operations.values().map(|passed| passed.requests).sum::<u64>(), 300);
+    let (mut whole_ns, mut parts_ns, mut at_the_top_ns) = (0, 0, 0);
+    for passed in passage.operations.values() {
+        whole_ns += passed.whole_ns;
+        parts_ns += passed.levels.iter().map(|part| part.ns()).sum::<u64>();
+        at_the_top_ns += passed.levels[0].ns();
+    }
+    assert_eq!((parts_ns, at_the_top_ns), (whole_ns, own_ns));
+    let asked_of_the_guest: u64 = correlation.passage.operations.values().map(|passed| passed.whole_ns).sum();
+    assert_eq!(whole_ns - own_ns, asked_of_the_guest);
+    // Without an application there is nothing besides.
+    assert!(assert_exact(plan).application_passage.is_empty());
 }

@@ -5,6 +5,7 @@ mod charts;
 mod figure;
 mod findings;
 mod heat;
+mod layer_colour;
 mod life;
 mod measured;
 mod page;

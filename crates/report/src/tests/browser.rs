@@ -141,7 +141,7 @@ fn assert_clean(html: &str, least_svgs: usize, width: u32) {
 fn a_traced_run_is_drawn_cleanly() {
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
-    assert_clean(&render_run(&view), 12, WIDE);
+    assert_clean(&render_run(&view), 14, WIDE);
 }
 
 #[test]
