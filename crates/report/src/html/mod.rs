@@ -23,7 +23,7 @@ use crate::view::{RunView, StudyReport};
 
 pub use figure::render_figure_svg;
 pub use picture::render_matrix_svg;
-pub use trace::render_waterfalls_svg;
+pub use trace::{render_time_spent_svg, render_waterfalls_svg};
 
 /// A whole study: the answer and the matrix on the first screen, then every cell down to the medium.
 pub fn render_study(report: &StudyReport) -> String {

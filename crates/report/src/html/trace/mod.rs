@@ -7,7 +7,7 @@ mod picture;
 mod timeline;
 mod waterfall;
 
-pub use picture::render_waterfalls_svg;
+pub use picture::{render_time_spent_svg, render_waterfalls_svg};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
