@@ -69,9 +69,13 @@ fn join_levels<'a>(
     // The middle of what the lowest level saw: the topmost one may have been recorded for longer.
     let (first, last) = spans[levels.len() - 1];
     let middle = first + (last - first) / 2;
-    let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
-    let lanes = lanes(levels, &mut surveys, &clocks)?;
     let asked = topmost_asked(levels);
+    let mut sampler = Sampler::new(options.timeline_trees, middle.max(spans[0].0));
+    // fio keeps no record of each fsync: what it waits for is looked for where it first appears.
+    for level in [LevelIndex::TOP, asked] {
+        sampler.look_for(level, &surveys[level.position()].latency);
+    }
+    let lanes = lanes(levels, &mut surveys, &clocks)?;
     let mut passings = vec![Passing::new(asked, levels.len())];
     if asked > LevelIndex::TOP {
         passings.push(Passing::new(LevelIndex::TOP, levels.len()));
@@ -218,11 +222,13 @@ pub(crate) fn requests_error(
 
 /// The first reading of every level.
 fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<Survey>, CorrelateError> {
+    let asked = topmost_asked(levels);
     let mut surveys = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let below = levels.get(index + 1).map(|lower| &lower.map);
         let at = LevelIndex::at(index);
-        let survey = survey(level, below, at == LevelIndex::TOP)
+        let is_top = at == LevelIndex::TOP;
+        let survey = survey(level, below, is_top, is_top || at == asked)
             .map_err(|source| requests_error(levels, at, source))?;
         let layer = &level.header.layer;
         if survey.requests == 0 {

@@ -388,3 +388,26 @@ fn the_applications_operations_are_divided_too() {
     // Without an application there is nothing besides.
     assert!(assert_exact(plan).application_passage.is_empty());
 }
+
+/// fio keeps no record of each fsync; the flushes that one causes are shown from where they first appear. What fio wrote was over
+/// before, because a cache took it, and both are on one clock.
+#[test]
+fn what_the_application_has_no_record_of_is_shown_from_below_it() {
+    let plan = Plan { depth: 1, requests: 300, reads: 0.0, flushes: 0.1, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let is_flush = |request: &Request| request.operation == Operation::Flush;
+    let into_cache = |request: &Request| {
+        let (queued_ns, completed_ns) = (request.queued_ns - 2_000, request.queued_ns - 1_000);
+        Request { queued_ns, issued_ns: queued_ns, completed_ns, ..*request }
+    };
+    let written: Vec<Request> =
+        recorded.levels[0].iter().filter(|request| !is_flush(request)).map(into_cache).collect();
+    let mut levels = vec![LevelInput::new(header("fio", "application", "guest"), written)];
+    levels.extend(inputs(&recorded, false));
+    levels[1] = LevelInput::new(header("ext4", "guest block", "guest"), recorded.levels[0].clone())
+        .with_cache(CacheBetween::WRITE_BACK);
+    let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
+    let shown: Vec<(bool, LevelIndex)> =
+        correlation.trees.iter().map(|tree| (is_flush(&tree.root.request), tree.root.level)).collect();
+    assert_eq!(shown, [[(false, LevelIndex::TOP); 3], [(true, LevelIndex::at(1)); 3]].concat());
+}

@@ -49,7 +49,7 @@ pub(crate) struct Survey {
     pub attributed: bool,
     /// Queue and service.
     pub times: LevelTimes,
-    /// Queued to completed, by operation.
+    /// Queued to completed, by operation, of a level whose requests are shown.
     pub latency: BTreeMap<Operation, LatencyHistogram>,
     /// Places as they are in this level's own space.
     pub lower_sample: Sample,
@@ -63,13 +63,14 @@ pub(crate) struct Survey {
     pub torn: Option<TraceError>,
 }
 
-/// Reads a level. `below` is the map to the next one.
+/// Reads a level. `below` is the map to the next one; requests of a level that `is_shown` are chosen by their latency.
 pub(crate) fn survey(
     input: &LevelInput<'_>,
     below: Option<&SpaceMap>,
     is_top: bool,
+    is_shown: bool,
 ) -> Result<Survey, TraceError> {
-    let mut surveyor = Surveyor::new(below, is_top);
+    let mut surveyor = Surveyor::new(below, is_top, is_shown);
     let mut torn = None;
     for request in input.source.open()? {
         match request {
@@ -88,6 +89,7 @@ struct Surveyor<'a> {
     survey: Survey,
     below: Option<&'a SpaceMap>,
     is_top: bool,
+    is_shown: bool,
     /// The longest so far, by wait; the shortest of them on top.
     longest: BinaryHeap<Reverse<(u64, u64, Held)>>,
     last_completed_ns: u64,
@@ -119,7 +121,7 @@ impl Ord for Held {
 }
 
 impl<'a> Surveyor<'a> {
-    fn new(below: Option<&'a SpaceMap>, is_top: bool) -> Self {
+    fn new(below: Option<&'a SpaceMap>, is_top: bool, is_shown: bool) -> Self {
         let survey = Survey {
             requests: 0,
             by_operation: [0; 4],
@@ -143,6 +145,7 @@ impl<'a> Surveyor<'a> {
             survey,
             below,
             is_top,
+            is_shown,
             longest: BinaryHeap::with_capacity(LONGEST + 1),
             last_completed_ns: 0,
             whole_microseconds: true,
@@ -170,7 +173,7 @@ impl<'a> Surveyor<'a> {
             survey.times.queue.record_ns(request.issued_ns - request.queued_ns);
             survey.times.service.record_ns(wait_ns);
         }
-        if self.is_top {
+        if self.is_shown {
             let latency = survey.latency.entry(request.operation).or_default();
             latency.record_ns(request.completed_ns - request.queued_ns);
         }
