@@ -13,7 +13,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_CASES ?= 20000
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages
+.PHONY: help demo test test-long fuzz bench lint build lab deb pictures clean packages
 
 help:
 	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint       formatting, clippy, licences"
 	@echo "make build      the program, as $(NESTOR)"
 	@echo "make deb        a Debian package of the program, in target/"
+	@echo "make pictures   the pictures of README and docs, from real runs (some 20 minutes)"
 	@echo "make lab        the lab image, unless it is there"
 	@echo "make clean      removes what was built here; the lab image stays in the user's cache"
 
@@ -73,6 +74,9 @@ fuzz: packages
 
 bench: build
 	$(CARGO) bench --locked --workspace --bench '*'
+
+pictures: lab
+	scripts/make-pictures $(NESTOR)
 
 clean:
 	$(CARGO) clean
