@@ -339,13 +339,19 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
         let slack = if resolution > 1 { resolution } else { 0 };
         let (sample, sample_below) = (&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample);
         let writes_wait = levels[lower].cache.writes != Absorption::Possible;
-        let pairs = clock::pairs(sample, sample_below, writes_wait, signed(slack));
+        let mut pairs = clock::pairs(sample, sample_below, writes_wait, signed(slack));
         let span = (signed(surveys[lower].span_ns.0), signed(surveys[lower].span_ns.1));
         let fallback = signed(surveys[lower - 1].span_ns.0) - span.0;
         let guess = clock::guess(&above.clock, &below.clock).map(|guess| match writes_wait {
             true => guess,
             false => clock::not_before(guess, &clock::written_before(sample, sample_below)),
         });
+        if pairs.is_empty()
+            && levels[lower - 1].kind() == LevelKind::Application
+            && let Some(guess) = guess
+        {
+            pairs = clock::flush_pairs(&surveys[lower - 1].flushes, &surveys[lower].flushes, guess);
+        }
         let mut said = Vec::new();
         let clock = Clock::estimate(&pairs, guess, fallback, span, slack, &mut said);
         let names = format!("{} to {}", above.layer, below.layer);

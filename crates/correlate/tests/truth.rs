@@ -6,7 +6,8 @@ use nestor_correlate::{
     CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelIndex, LevelInput, MappedExtent, Node,
     Origin, SpaceMap, correlate, correlate_observed,
 };
-use nestor_trace::{Operation, Request};
+use nestor_trace::request_file::ClockReading;
+use nestor_trace::{Operation, Request, RequestHeader};
 use proptest::prelude::*;
 use support::{Plan, Recorded, Stack, header};
 
@@ -410,4 +411,31 @@ fn what_the_application_has_no_record_of_is_shown_from_below_it() {
     let shown: Vec<(bool, LevelIndex)> =
         correlation.trees.iter().map(|tree| (is_flush(&tree.root.request), tree.root.level)).collect();
     assert_eq!(shown, [[(false, LevelIndex::TOP); 3], [(true, LevelIndex::at(1)); 3]].concat());
+}
+
+/// Nothing that is written below says when it was asked for, because a cache took it; but each flush lies within a sync.
+#[test]
+fn syncs_bound_the_clock_of_an_application_whose_writes_a_cache_takes() {
+    const AHEAD_NS: u64 = 3_000_000;
+    const AROUND_NS: u64 = 20_000;
+    let plan = Plan { depth: 1, requests: 300, reads: 0.0, flushes: 0.2, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let guest = &recorded.levels[0];
+    let flushes = guest.iter().filter(|request| request.operation == Operation::Flush);
+    let syncs = flushes.map(|flush| {
+        let queued_ns = flush.queued_ns + AHEAD_NS - AROUND_NS;
+        let completed_ns = flush.completed_ns + AHEAD_NS + AROUND_NS;
+        Request { queued_ns, issued_ns: queued_ns, completed_ns, ..*flush }
+    });
+    let now = ClockReading { realtime_ns: Some(1 << 60), monotonic_ns: 1 << 30 };
+    let on = |header: RequestHeader| RequestHeader { clock: now, ..header };
+    let application = on(header("fio", "application", "application"));
+    let mut levels = inputs(&recorded, false);
+    levels[0] = LevelInput::new(on(header("ext4", "guest block", "guest")), guest.clone())
+        .with_cache(CacheBetween::WRITE_BACK);
+    levels.insert(0, LevelInput::new(application, syncs.collect::<Vec<_>>()));
+    let join = &correlate(&levels, &CorrelateOptions::default()).unwrap().joins[0];
+    assert!(join.clock_bound_ns <= 2 * AROUND_NS, "{}", join.clock_bound_ns);
+    let off_ns = join.clock_offset_ns.abs_diff(AHEAD_NS as i64);
+    assert!(off_ns <= join.clock_bound_ns, "{off_ns} of {}", join.clock_bound_ns);
 }

@@ -24,6 +24,9 @@ use crate::request::{Operation, Request};
 use crate::request_file::{ClockReading, RequestHeader, RequestWriter};
 use syncs::syncs_between;
 
+/// By how much fio's logs are early on average, and how far they can be from that: what it adds to the milliseconds since its beginning is
+/// the time of day then, which is cut to a millisecond too (`set_epoch_time` in fio's gettime.c).
+const EPOCH_CUT_NS: i128 = 500_000;
 /// Nanoseconds of a millisecond, which is what a latency log's times are cut to.
 const MILLISECOND_NS: i128 = 1_000_000;
 /// What an iolog's times are cut to.
@@ -101,7 +104,8 @@ pub fn summarize_application(options: &ApplicationOptions) -> Result<Application
         summary.remarks.push(format!("{unknown} operations are in only one of fio's two records"));
     }
     let Some((begin_ns, bound_ns)) = beginning(&known) else { return Ok(summary) };
-    summary.clock_bound_ns = bound_ns;
+    let begin_ns = begin_ns + EPOCH_CUT_NS;
+    summary.clock_bound_ns = bound_ns + EPOCH_CUT_NS as u64;
     summary.bytes_by_second = bytes_by_second(&known);
     let syncs = syncs_between(&in_order, &known);
     summary.operations += syncs.len() as u64;

@@ -51,6 +51,8 @@ pub(crate) struct Survey {
     pub times: LevelTimes,
     /// Queued to completed, by operation, of a level whose requests are shown.
     pub latency: BTreeMap<Operation, LatencyHistogram>,
+    /// The first flushes, as many as [`MOST_FLUSHES`].
+    pub flushes: Vec<FlushTimes>,
     /// Places as they are in this level's own space.
     pub lower_sample: Sample,
     /// Places in the space of the level below.
@@ -61,6 +63,20 @@ pub(crate) struct Survey {
     pub end: u64,
     /// Why the requests end early, if they do.
     pub torn: Option<TraceError>,
+}
+
+/// Flushes that are kept to compare clocks by.
+const MOST_FLUSHES: usize = 2048;
+
+/// When a flush was sent on, and when it was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlushTimes {
+    /// When the layer above handed it over.
+    pub queued_ns: u64,
+    /// When it was sent on.
+    pub issued_ns: u64,
+    /// When it was over.
+    pub completed_ns: u64,
 }
 
 /// Reads a level. `below` is the map to the next one; requests of a level that `is_shown` are chosen by their latency.
@@ -135,6 +151,7 @@ impl<'a> Surveyor<'a> {
             attributed: false,
             times: LevelTimes::default(),
             latency: BTreeMap::new(),
+            flushes: Vec::new(),
             lower_sample: Sample::default(),
             upper_sample: Sample::default(),
             mapped_bytes: (0, 0),
@@ -172,6 +189,9 @@ impl<'a> Surveyor<'a> {
         if request.operation != Operation::Flush {
             survey.times.queue.record_ns(request.issued_ns - request.queued_ns);
             survey.times.service.record_ns(wait_ns);
+        } else if survey.flushes.len() < MOST_FLUSHES {
+            let Request { queued_ns, issued_ns, completed_ns, .. } = request;
+            survey.flushes.push(FlushTimes { queued_ns, issued_ns, completed_ns });
         }
         if self.is_shown {
             let latency = survey.latency.entry(request.operation).or_default();
