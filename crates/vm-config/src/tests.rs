@@ -49,7 +49,7 @@ fn drives_are_on_the_boards_own_controller() {
     insta::assert_snapshot!(of_qemu("-M q35 -enable-kvm -hda /srv/a.img -cdrom /srv/cd.iso"), @"
     /srv/a.img ext4/kvm:disk=ahci:cache=writeback/raw/xfs/nvme
       /srv/a.img: image format: neither said nor found out; the stack has raw
-      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`
+      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`; memory takes a multiple of 1M from 192M to 1T; the default is 256M
     /srv/cd.iso: it is no hard disk
     ");
     insta::assert_snapshot!(of_qemu("-accel kvm -m 2048 -smp sockets=2,cores=2 -drive file=/srv/a,,b.qcow2,format=qcow2,if=virtio,cache=none,aio=native,discard=unmap,bps=100"), @"
@@ -66,14 +66,14 @@ fn nodes_are_followed_to_the_file() {
     ");
     insta::assert_snapshot!(of_qemu("-blockdev driver=raw,node-name=d,file.driver=host_device,file.filename=/dev/sdb,cache.no-flush=on -device virtio-scsi-pci,id=s,iothread=t -device scsi-hd,bus=s.0,drive=d"), @"
     d ext4/tcg:disk=virtio-scsi:cache=unsafe:iothread/nvme
-      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`
+      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`; memory takes a multiple of 1M from 192M to 1T; the default is 256M
     ");
     insta::assert_snapshot!(of_qemu("-blockdev driver=throttle,node-name=d,throttle-group=g,file=q -blockdev driver=qcow2,node-name=q,file.driver=nbd -device nvme,drive=d,serial=1 -device lsi53c810"), @"
     d ext4/tcg:disk=nvme:cache=writeback/hdd
       d: throttle-group=g: stacks have no limits
       d: filter throttle: stacks have no filters
       d: a disk by nbd: stacks have nothing like it; the stack has a local disk
-      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`
+      memory of 128M: stacks cannot have memory=128M here: memory cannot be `128M`; memory takes a multiple of 1M from 192M to 1T; the default is 256M
     ");
 }
 
@@ -205,7 +205,6 @@ fn without_storages_a_volumes_name_says_what_it_is() {
     insta::assert_snapshot!(shown(&machine, &facts()), @"
     scsi0 ext4/kvm:disk=lsi:aio=io_uring:memory=512M/nvme
       scsi0: storage fast: there is no /etc/pve/storage.cfg here; by its volume's name it is a block device (--storages FILE)
-      scsi0: LVM: the stack has the disk itself
     scsi1 ext4/kvm:disk=lsi:aio=io_uring:memory=512M/vmdk/xfs/nvme
       scsi1: storage slow: there is no /etc/pve/storage.cfg here; by its volume's name it is a directory (--storages FILE)
     ");
