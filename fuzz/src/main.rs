@@ -6,6 +6,7 @@
 #![no_main]
 
 mod answers;
+mod descriptions;
 mod images;
 mod joins;
 mod managers;

@@ -55,9 +55,14 @@ const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-shar
      requests-per-s = 792.0\nbytes-per-s = 8.5e6\nresponse-ms = 12.0\n[processor]\nuser = 0.7\nsystem = 0.3\n";
 
 /// Output of programs, and what else machines tell.
-const ANSWERS: [(&str, &str, &[u8]); 14] = [
+const ANSWERS: [(&str, &str, &[u8]); 19] = [
     ("manager-ec2", "running", include_bytes!("../../crates/manager/tests/data/ec2-running.xml")),
     ("manager-opennebula", "running", include_bytes!("../../crates/manager/tests/data/opennebula-running.xml")),
+    ("vm-qemu", "nodes", include_bytes!("../../crates/vm-config/tests/data/qemu-arguments.txt")),
+    ("vm-qemu", "drives", b"-M\nq35,accel=kvm\n-m\n2G\n-smp\nsockets=2,cores=2\n-drive\nfile=/a,if=none,id=d,cache=none,aio=native,bps=1\n-device\nlsi,id=s\n-device\nscsi-hd,bus=s.0,drive=d\n-hdb\nnbd:unix:/b\n"),
+    ("vm-proxmox", "100", concat!(include_str!("../../crates/vm-config/tests/data/storage.cfg"), "---\n", include_str!("../../crates/vm-config/tests/data/100.conf")).as_bytes()),
+    ("vm-libvirt", "domain", include_bytes!("../../crates/vm-config/tests/data/domain.xml")),
+    ("vm-image", "qcow2", include_bytes!("../../crates/vm-config/tests/data/image.json")),
     ("fio", "mixed", include_bytes!("../../crates/workload/tests/data/fio-mixed-two-jobs.json")),
     ("fio-paced", "paced", include_bytes!("../../crates/workload/tests/data/fio-rand-read-paced.json")),
     ("postmark", "xs", include_bytes!("../../crates/workload/tests/data/postmark-xs.txt")),

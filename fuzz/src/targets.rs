@@ -18,7 +18,7 @@ use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestS
 use nestor_trace::{CallMetrics, CallRequests, FileExtents, RequestReader, TracedCalls};
 use nestor_workload::{Profile, Workload};
 
-use crate::{answers, images, joins, managers};
+use crate::{answers, descriptions, images, joins, managers};
 
 /// What is done with an input.
 pub type Target = fn(&[u8]);
@@ -68,6 +68,10 @@ const TARGETS: &[(&str, Target)] = &[
     ("flow-report", |data| answers::output("wml:fileserver", data)),
     ("manager-ec2", |data| text(data, managers::ec2)),
     ("manager-opennebula", |data| text(data, managers::opennebula)),
+    ("vm-qemu", |data| text(data, descriptions::qemu_command_line)),
+    ("vm-proxmox", |data| text(data, descriptions::proxmox)),
+    ("vm-libvirt", |data| text(data, descriptions::domain)),
+    ("vm-image", |data| text(data, descriptions::image)),
     ("stamps", answers::stamps),
     ("virtio", answers::virtio),
     ("extents", joins::extents),

@@ -66,6 +66,7 @@ pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
 pub use lab_problem::{LabProblem, MemoryDemand, MissingProgram};
 pub use link_problem::{KernelPart, LinkProblem, NetworkService};
+pub use medium_class::{DiskBelow, disk_below};
 pub use memory::{cell_needs, host_needs};
 pub use network_loss::{Network, NetworkLoss};
 pub use scattered::{ScatteredError, make_scattered};

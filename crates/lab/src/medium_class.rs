@@ -79,7 +79,7 @@ pub(crate) fn note(progressing: &mut Progressing<'_>, on: MachineIndex, layer: &
         MediumKind::File => device_of_file(&machine, &path),
         _ => Some(path),
     };
-    let disks = device.map(|device| disks_below(&machine, &device)).unwrap_or_default();
+    let disks = device.map(|device| disks_below(&machine, &device).0).unwrap_or_default();
     let class = class_of(&disks);
     progressing.note(MEDIUM_CLASS, class.to_string());
     let names: Vec<String> = disks.iter().map(|disk| format!("{} ({})", disk.name, disk.model)).collect();
@@ -93,11 +93,35 @@ pub(crate) fn note(progressing: &mut Progressing<'_>, on: MachineIndex, layer: &
     progressing.user_medium = Some(UserMedium { class, write_cache });
 }
 
+/// What a file or block device is on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskBelow {
+    /// Kind of the file system, of a file, as the kernel has it.
+    pub file_system: Option<String>,
+    /// Class of the disks at the bottom.
+    pub class: MediumClass,
+    /// Kinds of devices above the disks, as `lsblk` calls them (`lvm`, `crypt`, `raid1`), but for partitions.
+    pub between: Vec<String>,
+}
+
+/// Looks at what a file or block device of a machine is on. What cannot be found out is unknown.
+pub fn disk_below(machine: &Machine, path: &str, is_device: bool) -> DiskBelow {
+    let file_system = (!is_device).then(|| of_mount(machine, "FSTYPE", path)).flatten();
+    let device = if is_device { Some(path.to_owned()) } else { device_of_file(machine, path) };
+    let (disks, between) = device.map(|device| disks_below(machine, &device)).unwrap_or_default();
+    DiskBelow { file_system, class: class_of(&disks), between }
+}
+
+/// What `findmnt` says of the mount that a file is in.
+fn of_mount(machine: &Machine, column: &str, path: &str) -> Option<String> {
+    let command = Command::new(["findmnt", "--noheadings", "--output", column, "--target", path]);
+    let found = machine.run(command).ok().filter(Finished::succeeded)?;
+    found.stdout_text().lines().next().map(|line| line.trim().to_owned())
+}
+
 /// The block device that a file lies on.
 fn device_of_file(machine: &Machine, path: &str) -> Option<String> {
-    let command = Command::new(["findmnt", "--noheadings", "--output", "SOURCE", "--target", path]);
-    let found = machine.run(command).ok().filter(Finished::succeeded)?;
-    device_of_source(&found.stdout_text())
+    device_of_source(&of_mount(machine, "SOURCE", path)?)
 }
 
 /// `/dev/sda2` of `/dev/sda2[/subvolume]`; `None` if the source is not a device.
@@ -106,28 +130,27 @@ fn device_of_source(source: &str) -> Option<String> {
     device.starts_with("/dev/").then(|| device.to_owned())
 }
 
-/// The disks below a device, be it a disk, a partition or a volume.
-fn disks_below(machine: &Machine, device: &str) -> Vec<Disk> {
+/// The disks below a device, be it a disk, a partition or a volume, and the kinds of devices above them.
+fn disks_below(machine: &Machine, device: &str) -> (Vec<Disk>, Vec<String>) {
     let columns = "NAME,TYPE,ROTA,TRAN,VENDOR,MODEL";
     let command = Command::new(["lsblk", "--inverse", "--pairs", "--output", columns, "--", device]);
-    let Ok(listing) = machine.run(command) else { return Vec::new() };
-    let mut disks = if listing.succeeded() { read_disks(&listing.stdout_text()) } else { Vec::new() };
+    let Some(listing) = machine.run(command).ok().filter(Finished::succeeded) else {
+        return Default::default();
+    };
+    let listing = listing.stdout_text();
+    let mut disks = read_disks(&listing);
     for disk in &mut disks {
         let page = machine.read_file(&format!("/sys/class/block/{}/device/vpd_pgb1", disk.name));
         disk.rotation_rate = page.ok().as_deref().and_then(rotation_rate);
     }
-    disks
+    (disks, read_between(&listing))
 }
 
 /// The disks in a listing of `lsblk --pairs`, each once.
 fn read_disks(listing: &str) -> Vec<Disk> {
     let mut disks: Vec<Disk> = Vec::new();
     for line in listing.lines() {
-        let value = |column: &str| {
-            let found = line.split_once(&format!("{column}=\""))?.1.split('"').next()?;
-            Some(found.trim().to_owned())
-        };
-        let text_of = |column: &str| value(column).unwrap_or_default();
+        let text_of = |column: &str| column_of(line, column).unwrap_or_default();
         if text_of("TYPE") != "disk" || disks.iter().any(|disk| disk.name == text_of("NAME")) {
             continue;
         }
@@ -140,6 +163,22 @@ fn read_disks(listing: &str) -> Vec<Disk> {
         });
     }
     disks
+}
+
+/// The kinds of devices above disks in the same listing, each once, the highest first.
+fn read_between(listing: &str) -> Vec<String> {
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in listing.lines().filter_map(|line| column_of(line, "TYPE")) {
+        if !["disk", "part", "loop", "rom"].contains(&kind.as_str()) && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+fn column_of(line: &str, column: &str) -> Option<String> {
+    let found = line.split_once(&format!("{column}=\""))?.1.split('"').next()?;
+    Some(found.trim().to_owned())
 }
 
 /// The rotation rate in page B1h, "block device characteristics": bytes 4 and 5.
@@ -202,6 +241,16 @@ mod tests {
         assert_eq!(class(&format!("{one}{two}{one}")), "2 x hard disk");
         let flash = disk("nvme0n1", 0, "nvme", "", "B");
         assert_eq!(class(&format!("{one}{flash}")), "unknown");
+    }
+
+    #[test]
+    fn volumes_between_are_named_and_partitions_are_not() {
+        let kind = |name: &str, kind: &str| {
+            format!("NAME=\"{name}\" TYPE=\"{kind}\" ROTA=\"0\" TRAN=\"\" VENDOR=\"\" MODEL=\"\"\n")
+        };
+        let listing =
+            [kind("a", "lvm"), kind("b", "crypt"), kind("sda1", "part"), disk("sda", 0, "sata", "", "")];
+        assert_eq!(read_between(&listing.concat()), ["lvm", "crypt"]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub use error::{FailedProgram, MachineError};
 pub use facts::LAB_HYPERVISOR;
 pub use hosted::here as hosted_here;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
-pub use libvirt::{here as libvirt_here, serve_inside as serve_agent_in_domain};
+pub use libvirt::{domain_description, here as libvirt_here, serve_inside as serve_agent_in_domain};
 pub use loss::Loss;
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES, Timed};
 pub use message::{Command, Facts, Finished, ReadySign};

@@ -367,6 +367,11 @@ pub struct StackArguments {
     /// Also check whether the stacks can be built there [default: emulated, for stacks with a modelled disk]
     #[arg(long, value_name = "PLACE")]
     pub on: Option<PlaceWish>,
+    #[command(flatten)]
+    pub machine: Option<crate::commands::stack::DescribedMachine>,
+    /// The storages of the Proxmox VE that --proxmox is of [default: /etc/pve/storage.cfg, where it is there]
+    #[arg(long, value_name = "FILE", requires = "proxmox")]
+    pub storages: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,

@@ -90,9 +90,10 @@ pub enum Command {
     /// The lab image that every machine boots
     #[command(subcommand)]
     Lab(LabCommand),
-    /// List the layers of stacks and their options, or check and explain stacks
+    /// List the layers of stacks and their options, check and explain stacks, or say which stack a virtual machine of yours is
     #[command(
-        after_help = "Examples:\n  nestor stack\n  nestor stack nfs\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
+        after_help = "Examples:\n  nestor stack\n  nestor stack nfs\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'\n  \
+        nestor stack --qemu $(pidof qemu-system-x86_64)\n  nestor stack --proxmox /etc/pve/qemu-server/100.conf"
     )]
     Stack(StackArguments),
     /// Run workloads on directories and devices of this machine, without the laboratory

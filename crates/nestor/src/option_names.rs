@@ -19,6 +19,7 @@ const MEANINGS: &[(&str, &str, &[&str])] = &[
     ("device-model", "device models of a virtual disk", &["LEVELS", "MODEL"]),
     ("dir", "the directory of yours to work in", &["DIRECTORY"]),
     ("disk-bytes", "how large the disk is", &["DISK_BYTES"]),
+    ("domain", "a virtual machine of yours, which libvirt runs here", &["NAME"]),
     ("force", "do what is otherwise refused", &[""]),
     ("format", "image formats", &["FORMAT", "LEVELS"]),
     ("guest", "what is the guest's: its file systems, or the trace taken in it", &["LEVELS", "TRACE"]),

@@ -44,6 +44,20 @@ pub fn here() -> Result<String, Refusal> {
     Ok(format!("{version}, {uri}"))
 }
 
+/// libvirt's description of a domain, in XML, of the libvirt that would run machines here.
+///
+/// # Errors
+/// As [`here`]; or libvirt has no such domain.
+pub fn domain_description(name: &str) -> Result<String, Refusal> {
+    if name.is_empty() || name.starts_with('-') {
+        let message =
+            format!("`{name}` is no domain: a domain has a name, which does not begin with a hyphen");
+        return Err(Refusal::new(Cause::Other, message));
+    }
+    here()?;
+    virsh::run(&Spawner::new(), &Uri::here(Path::new("/"))?, &["dumpxml", name])
+}
+
 /// libvirt as a hypervisor. What its machines are, they are by QEMU.
 pub struct Libvirt;
 

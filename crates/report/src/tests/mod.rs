@@ -16,4 +16,5 @@ mod tables;
 mod text;
 mod trace;
 mod traced;
+mod views;
 mod why;

@@ -1,4 +1,8 @@
-//! `nestor stack`: the layers, and what a stack means.
+//! `nestor stack`: the layers, what a stack means, and which stack a virtual machine is.
+
+mod below;
+mod described;
+mod running_qemu;
 
 use anyhow::{Result, anyhow};
 use nestor_results::check_profiles;
@@ -9,11 +13,16 @@ use crate::arguments::StackArguments;
 use crate::output::{columns, fitted, print_json, table_within};
 use crate::place::usual_place;
 
-/// Lists layers, or checks stacks and shows their machines.
+pub use described::DescribedMachine;
+
+/// Lists layers, checks stacks and shows their machines, or says which stacks a virtual machine is.
 ///
 /// # Errors
-/// The first stack that does not fit together, or cannot be built where it is to be.
+/// The first stack that does not fit together, or cannot be built where it is to be; a virtual machine that cannot be read.
 pub fn run(arguments: &StackArguments) -> Result<()> {
+    if let Some(machine) = &arguments.machine {
+        return described::run(machine, arguments);
+    }
     let layers = layers_help();
     if arguments.stacks.is_empty() {
         return if arguments.json { print_json(&layers) } else { list(&layers, columns()) };
