@@ -24,8 +24,10 @@ pub fn running() -> Vec<VirtualMachine> {
         .filter_map(|entry| {
             let pid: u32 = entry.file_name().to_string_lossy().parse().ok()?;
             let line = fs::read(entry.path().join("cmdline")).ok()?;
-            let words: Vec<String> =
-                line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            let words: Vec<String> = line
+                .split(|&byte| byte == 0)
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect();
             Some(VirtualMachine { pid, name: name_of(&words)? })
         })
         .collect();
@@ -99,7 +101,10 @@ mod tests {
 
     #[test]
     fn machines_are_known_by_their_program_and_named_by_their_command_line() {
-        assert_eq!(name("/usr/bin/qemu-system-x86_64 -name guest=mail,debug-threads=on -S").as_deref(), Some("mail"));
+        assert_eq!(
+            name("/usr/bin/qemu-system-x86_64 -name guest=mail,debug-threads=on -S").as_deref(),
+            Some("mail")
+        );
         assert_eq!(name("qemu-system-aarch64 -name build,process=x").as_deref(), Some("build"));
         assert_eq!(name("/usr/libexec/qemu-kvm -m 64").as_deref(), Some(""));
         assert_eq!(name("kvm -name debug-threads=on").as_deref(), Some(""));

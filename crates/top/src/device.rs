@@ -63,7 +63,8 @@ impl DeviceState {
         if event.is_empty_flush() {
             self.flush(&event, ended);
         } else if event.bytes > 0 {
-            let finished = ended[first..].iter().filter(|one| matches!(one, Ended::Bytes { side: Side::Own, .. }));
+            let finished =
+                ended[first..].iter().filter(|one| matches!(one, Ended::Bytes { side: Side::Own, .. }));
             match event.action {
                 Action::Issue => self.issued += 1,
                 Action::Requeue => self.issued = self.issued.saturating_sub(1),
@@ -89,8 +90,11 @@ impl DeviceState {
                 let Some(since_ns) = self.flushes.pop_front().filter(|_| !self.has_requests) else { return };
                 // Nobody issues it, so its end is not among those of the pairing.
                 let latency_ns = event.time_ns.saturating_sub(since_ns);
-                ended.extend([Side::Above, Side::Own].map(|side| {
-                    Ended::Request { side, operation: Operation::Flush, latency_ns, thread: event.pid }
+                ended.extend([Side::Above, Side::Own].map(|side| Ended::Request {
+                    side,
+                    operation: Operation::Flush,
+                    latency_ns,
+                    thread: event.pid,
                 }));
             }
             _ => {}

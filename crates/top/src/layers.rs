@@ -76,7 +76,9 @@ impl Layers {
             LayerKind::Device(block) => Some(block),
             _ => None,
         });
-        blocks.flat_map(|block| std::iter::once(block.device).chain(block.partitions.iter().copied())).collect()
+        blocks
+            .flat_map(|block| std::iter::once(block.device).chain(block.partitions.iter().copied()))
+            .collect()
     }
 
     /// The file system that hands its requests to the devices of a level.

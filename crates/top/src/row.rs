@@ -80,6 +80,13 @@ pub struct Row {
     pub machine_share: Option<f64>,
 }
 
+impl Row {
+    /// Requests that ended.
+    fn requests(&self) -> u64 {
+        [&self.reads, &self.writes, &self.flushes, &self.discards].map(|row| row.requests).iter().sum()
+    }
+}
+
 /// The largest part of a layer's busy time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Longest {
@@ -139,8 +146,12 @@ impl Snapshot {
         let (layer, with) = (&longest.layer, &longest.with);
         let (share, busy) = (units::percent(longest.share), units::percent(longest.busy_share));
         match layer == with {
-            true => format!("{layer} is busy {busy} of the time and waits mostly for itself: {share} of that"),
-            false => format!("{layer} is busy {busy} of the time and waits mostly for {with}: {share} of that"),
+            true => {
+                format!("{layer} is busy {busy} of the time and waits mostly for itself: {share} of that")
+            }
+            false => {
+                format!("{layer} is busy {busy} of the time and waits mostly for {with}: {share} of that")
+            }
         }
     }
 
@@ -159,7 +170,16 @@ impl Snapshot {
                 units::plural_u64(self.late_events, "event", "events")
             ));
         }
-        let has_machine = self.layers.iter().any(|row| row.kind == LayerKind::Hypervisor);
+        let hypervisor = self.layers.iter().find(|row| row.kind == LayerKind::Hypervisor);
+        if let Some(hypervisor) = hypervisor.filter(|row| row.requests() == 0)
+            && self.layers.iter().any(|row| row.machine_share.is_some_and(|share| share > 0.0))
+        {
+            remarks.push(format!(
+                "{} sends requests that no call shows, as with aio=native: its own row is empty",
+                hypervisor.layer
+            ));
+        }
+        let has_machine = hypervisor.is_some();
         let others = self.layers.iter().filter(|_| has_machine).filter_map(|row| {
             let share = 1.0 - row.machine_share?;
             (share >= 0.01).then(|| format!("{} {}", units::percent(share), row.layer))
@@ -180,10 +200,9 @@ fn row(layers: &Layers, interval: &Interval, layer: &Layer, counts: &LayerCounts
     let latency = counts.latency();
     let operation = |tally| OperationRow::of(tally, seconds);
     let is_device = matches!(layer.kind, LayerKind::Device(_));
-    let busy_with = with_whom(counts).into_iter().map(|(at, ns)| Wait {
-        layer: layers.all()[at].name.clone(),
-        share: part(ns, counts.busy_ns),
-    });
+    let busy_with = with_whom(counts)
+        .into_iter()
+        .map(|(at, ns)| Wait { layer: layers.all()[at].name.clone(), share: part(ns, counts.busy_ns) });
     Row {
         layer: layer.name.clone(),
         kind: layer.kind.clone(),

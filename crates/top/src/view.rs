@@ -33,7 +33,7 @@ const HELP: [&str; 12] = [
     "",
     "x above  bytes read and written per byte of the layer above",
     "queue    requests under way, on average over time",
-    "p50 p99  latencies of reads and writes; behind flushes/s, those of flushes",
+    "p50 p99  latencies of reads and writes",
     "busy     part of the time in which a request was under way",
     "waits    who had that time: the lowest layer that had requests under way too",
     "",
@@ -124,7 +124,14 @@ impl View {
         let plain = |text: String| Line::from(nestor_text::visible_in_columns(&text));
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let mut text: Vec<Line<'_>> = vec![plain(self.title()).style(bold)];
-        text.extend(nestor_text::fitted(&self.layers.to_string(), area.width.into()).lines().map(|l| plain(l.into())));
+        text.extend(
+            nestor_text::fitted(
+                &nestor_text::visible_in_columns(&self.layers.to_string()),
+                area.width.into(),
+            )
+            .lines()
+            .map(|l| plain(l.into())),
+        );
         text.push(Line::default());
         let body = self.body(area.width.into());
         let room = usize::from(area.height).saturating_sub(text.len() + 1);

@@ -24,7 +24,14 @@ fn machine() -> Machine {
     Machine { threads: (QEMU..QEMU + 16).collect(), images: [IMAGE].into() }
 }
 
-fn block(time_ns: u64, device: Device, action: Action, direction: Direction, sector: u64, bytes: u64) -> Happened {
+fn block(
+    time_ns: u64,
+    device: Device,
+    action: Action,
+    direction: Direction,
+    sector: u64,
+    bytes: u64,
+) -> Happened {
     Happened::Block(BlockEvent {
         time_ns,
         sequence: 0,
@@ -58,8 +65,11 @@ impl Passing {
     fn events(&self, number: u64) -> Vec<(u64, Happened)> {
         let mut at = self.start_ns;
         let [before, queue, service, after] = self.steps_ns;
-        let (direction, operation) =
-            if self.write { (Direction::Write, Operation::Write) } else { (Direction::Read, Operation::Read) };
+        let (direction, operation) = if self.write {
+            (Direction::Write, Operation::Write)
+        } else {
+            (Direction::Read, Operation::Read)
+        };
         let (sector, bytes) = (number * 1024, self.sectors * 512);
         let mut events = vec![(at, io(at, self.thread, FileIo::Entered { operation, descriptor: IMAGE }))];
         at += before;
@@ -105,9 +115,9 @@ fn intervals(passing: &[Passing], boundaries: &[u64]) -> Vec<Interval> {
     let mut found = Vec::new();
     for &until_ns in boundaries {
         let (now, later) = rest.split_at(rest.partition_point(|(at, _)| *at <= until_ns));
-        let (blocks, calls): (Vec<_>, Vec<_>) =
-            now.iter().partition(|(_, happened)| matches!(happened, Happened::Block(_)));
-        blocks.into_iter().chain(calls).for_each(|(_, happened)| fold.push(*happened));
+        let (blocks, calls): (Vec<(u64, Happened)>, Vec<(u64, Happened)>) =
+            now.iter().copied().partition(|(_, happened)| matches!(happened, Happened::Block(_)));
+        blocks.into_iter().chain(calls).for_each(|(_, happened)| fold.push(happened));
         found.push(fold.cut(until_ns));
         fold.set_machine(machine());
         rest = later;
@@ -233,14 +243,18 @@ proptest! {
 
 #[test]
 fn a_request_over_a_boundary_counts_where_it_ends_and_is_under_way_before() {
-    let one = Passing { thread: QEMU, start_ns: 100, steps_ns: [100, 100, 800, 100], write: true, sectors: 8 };
+    let one =
+        Passing { thread: QEMU, start_ns: 100, steps_ns: [100, 100, 800, 100], write: true, sectors: 8 };
     let cut = intervals(&[one], &[500, 1_500]);
     assert_eq!(cut[0].layers.iter().map(|l| (l.ended(), l.under_way)).collect::<Vec<_>>(), [(0, 1); 3]);
     assert_eq!(cut[1].layers.iter().map(|l| (l.ended(), l.under_way)).collect::<Vec<_>>(), [(1, 0); 3]);
     assert_eq!(cut[0].layers[0].with_ns, [100, 100, 200]);
     assert_eq!(cut[1].layers[0].with_ns, [100, 0, 600]);
     let snapshot = Snapshot::of(&layers(), &cut[1]);
-    assert_eq!(snapshot.sentence(), "qemu mail is busy 70 % of the time and waits mostly for sda: 86 % of that");
+    assert_eq!(
+        snapshot.sentence(),
+        "qemu mail is busy 70 % of the time and waits mostly for sda: 86 % of that"
+    );
 }
 
 #[test]
@@ -298,7 +312,8 @@ fn flushes_are_counted_at_both_layers_and_those_of_the_block_layer_at_one() {
         fold.push(happened);
     }
     let interval = fold.cut(300);
-    let flushes: Vec<_> = interval.layers.iter().map(|l| (l.flushes.count, l.flushes.latency.quantile_ns(0.99))).collect();
+    let flushes: Vec<_> =
+        interval.layers.iter().map(|l| (l.flushes.count, l.flushes.latency.quantile_ns(0.99))).collect();
     assert_eq!(flushes, [(0, None), (1, Some(110)), (2, Some(100))]);
     assert_eq!(interval.layers[2].busy_ns, 130);
 }
@@ -307,7 +322,11 @@ fn flushes_are_counted_at_both_layers_and_those_of_the_block_layer_at_one() {
 fn a_device_without_requests_has_what_it_is_handed() {
     let mut layers = Layers::new();
     let device = |minor, has_requests| {
-        LayerKind::Device(BlockLayer { device: Device { major: 253, minor }, partitions: Vec::new(), has_requests })
+        LayerKind::Device(BlockLayer {
+            device: Device { major: 253, minor },
+            partitions: Vec::new(),
+            has_requests,
+        })
     };
     layers.add([("dm-0".to_owned(), device(0, false))]);
     layers.add([("sda".to_owned(), device(1, true)), ("sdb".to_owned(), device(2, true))]);
@@ -326,7 +345,8 @@ fn a_device_without_requests_has_what_it_is_handed() {
         fold.push(happened);
     }
     let interval = fold.cut(100);
-    let counts: Vec<_> = interval.layers.iter().map(|l| (l.writes.count, l.writes.bytes, l.busy_ns)).collect();
+    let counts: Vec<_> =
+        interval.layers.iter().map(|l| (l.writes.count, l.writes.bytes, l.busy_ns)).collect();
     assert_eq!(counts, [(1, 8192, 85), (1, 8192, 30), (1, 8192, 60)]);
     assert_eq!(interval.layers[0].with_ns, [25, 30, 30]);
     let snapshot = Snapshot::of(&layers, &interval);

@@ -189,14 +189,20 @@ mod tests {
             read(&format!("io_uring_complete: {ring} result -11, cflags 0x0 extra1 0 extra2 0 ")),
             Some(FileIo::Completed { request, result: -11 })
         );
-        assert_eq!(read(&format!("io_uring_submit_req: {ring} opcode POLL_ADD, flags 0x0, sq_thread 0")), None);
+        assert_eq!(
+            read(&format!("io_uring_submit_req: {ring} opcode POLL_ADD, flags 0x0, sq_thread 0")),
+            None
+        );
     }
 
     #[test]
     fn a_threads_name_may_look_like_an_event() {
         let line = " x: sys_fsync(fd: 3)-7   [000] .....   1.000001: sys_fsync(fd: 8)";
         let event = parse_line(line).unwrap();
-        assert_eq!((event.thread, event.what), (7, FileIo::Entered { operation: Operation::Flush, descriptor: 8 }));
+        assert_eq!(
+            (event.thread, event.what),
+            (7, FileIo::Entered { operation: Operation::Flush, descriptor: 8 })
+        );
     }
 
     proptest! {

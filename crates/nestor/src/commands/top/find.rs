@@ -81,7 +81,9 @@ fn chosen(wish: &Wish<'_>, running: &[VirtualMachine]) -> Result<Option<u32>> {
     }
     let meant: Vec<&VirtualMachine> = match (wish.domain, wish.device) {
         (Some(domain), _) => running.iter().filter(|machine| machine.name == domain).collect(),
-        (None, Some(device)) => running.iter().filter(|machine| is_above(machine, Path::new(device))).collect(),
+        (None, Some(device)) => {
+            running.iter().filter(|machine| is_above(machine, Path::new(device))).collect()
+        }
         (None, None) => running.iter().collect(),
     };
     match (meant[..].as_ref(), wish.domain, wish.device) {
@@ -233,7 +235,12 @@ mod tests {
     use super::*;
 
     fn device(name: &str, minor: u32) -> HostDevice {
-        HostDevice { name: name.into(), number: (8, minor), partitions: vec![(8, minor + 1)], has_requests: true }
+        HostDevice {
+            name: name.into(),
+            number: (8, minor),
+            partitions: vec![(8, minor + 1)],
+            has_requests: true,
+        }
     }
 
     fn machine(pid: u32, name: &str) -> VirtualMachine {

@@ -64,9 +64,8 @@ impl Output {
         let layers = layers.clone();
         Ok(match kind {
             Kind::Screen => {
-                let mut screen = Screen::take().context(
-                    "the terminal cannot be drawn on; --intervals 1 prints a table instead",
-                )?;
+                let mut screen = Screen::take()
+                    .context("the terminal cannot be drawn on; --intervals 1 prints a table instead")?;
                 let view = View::new(layers, remarks);
                 screen.draw(&view)?;
                 Self::Screen(Box::new((screen, view)))

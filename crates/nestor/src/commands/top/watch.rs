@@ -81,7 +81,8 @@ impl<'a> Watching<'a> {
 
     /// What is missing in all intervals.
     fn remarks(&self) -> Vec<String> {
-        let no_calls = self.capture.no_calls().map(|why| format!("the hypervisor's calls are not seen: {why}"));
+        let no_calls =
+            self.capture.no_calls().map(|why| format!("the hypervisor's calls are not seen: {why}"));
         no_calls.into_iter().collect()
     }
 
