@@ -138,11 +138,21 @@ fn images_by_stack(pid: u32, files: Vec<OpenFile>) -> Stacks {
     if stacks.is_empty() { stacks_of(pid, &others) } else { stacks }
 }
 
+/// Where standard input, output and errors end: a log is no image.
+const STANDARD_STREAMS: u32 = 2;
+/// A smaller file is a log or holds the number of a process: an empty qcow2 has 192 KiB.
+const LEAST_IMAGE_BYTES: u64 = 64 << 10;
+
 fn stacks_of(pid: u32, files: &[OpenFile]) -> Stacks {
     let mut stacks = Stacks::new();
-    for file in files {
+    for file in files.iter().filter(|file| file.descriptor > STANDARD_STREAMS) {
         // Through the process, whose mounts may be others than ours.
-        let levels = below(&PathBuf::from(format!("/proc/{pid}/fd/{}", file.descriptor)));
+        let path = PathBuf::from(format!("/proc/{pid}/fd/{}", file.descriptor));
+        let is_small = |metadata: std::fs::Metadata| metadata.is_file() && metadata.len() < LEAST_IMAGE_BYTES;
+        if std::fs::metadata(&path).map_or(true, is_small) {
+            continue;
+        }
+        let levels = below(&path);
         if !levels.iter().any(|level| matches!(level, HostLevel::Devices(_))) {
             continue;
         }
