@@ -104,10 +104,12 @@ fn passing() -> impl Strategy<Value = Vec<Passing>> {
     })
 }
 
+/// Events with their times.
+type Events = Vec<(u64, Happened)>;
+
 /// Intervals with these boundaries; events are pushed as a reader would have them, those of the block layer first.
 fn intervals(passing: &[Passing], boundaries: &[u64]) -> Vec<Interval> {
-    let mut events: Vec<(u64, Happened)> =
-        passing.iter().enumerate().flat_map(|(n, one)| one.events(n as u64)).collect();
+    let mut events: Events = passing.iter().enumerate().flat_map(|(n, one)| one.events(n as u64)).collect();
     events.sort_by_key(|(at, happened)| (*at, matches!(happened, Happened::FileIo(_))));
     let mut fold = Fold::new(layers(), 0);
     fold.set_machine(machine());
@@ -115,7 +117,7 @@ fn intervals(passing: &[Passing], boundaries: &[u64]) -> Vec<Interval> {
     let mut found = Vec::new();
     for &until_ns in boundaries {
         let (now, later) = rest.split_at(rest.partition_point(|(at, _)| *at <= until_ns));
-        let (blocks, calls): (Vec<(u64, Happened)>, Vec<(u64, Happened)>) =
+        let (blocks, calls): (Events, Events) =
             now.iter().copied().partition(|(_, happened)| matches!(happened, Happened::Block(_)));
         blocks.into_iter().chain(calls).for_each(|(_, happened)| fold.push(happened));
         found.push(fold.cut(until_ns));
