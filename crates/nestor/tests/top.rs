@@ -123,7 +123,10 @@ fn wait_for_lines(sandbox: &Sandbox, running: &mut Running<'_>, lines: usize) {
 }
 
 fn lines_of(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+    assert!(lines.iter().all(|line| line["nestor_json"] == 1), "{text}");
+    lines
 }
 
 /// The sum over intervals of a number of a layer.

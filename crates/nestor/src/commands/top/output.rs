@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nestor_stop::StopHandle;
-use nestor_terminal::visible_json;
 use nestor_top::{Interval, Key, Layers, Screen, Snapshot, View, lines};
 use serde::Serialize;
 
+use crate::json::json_line;
 use crate::output::columns;
 
 /// Columns of tables where no terminal says how many.
@@ -101,8 +101,7 @@ impl Output {
                     snapshot: &snapshot,
                     remarks: all,
                 };
-                let text = serde_json::to_string(&line).context("the result has no JSON form")?;
-                outln!("{}", visible_json(&text));
+                outln!("{}", json_line(&line)?);
             }
             Self::Plain { layers, json: false, .. } => {
                 let snapshot = Snapshot::of(layers, &interval);
