@@ -9,6 +9,7 @@ mod device;
 mod file_handles;
 mod files;
 mod instance;
+mod live;
 mod mounts;
 mod output;
 mod qemu_events;
@@ -31,6 +32,7 @@ use device::BlockDevice;
 pub use file_handles::{FileHandles, file_handles};
 pub use files::{COUNTERS, TRACEFS_TEXT};
 pub use instance::remove_stale_instances;
+pub use live::{LiveCapture, LiveEvent, LiveOptions};
 pub use qemu_events::{HypervisorOptions, ImageFormat, record_hypervisor};
 pub use remove::remove_recording;
 

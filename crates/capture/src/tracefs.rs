@@ -12,15 +12,16 @@ use super::mounts::Mounted;
 use super::{Recorded, announce_ready, new_file};
 use nestor_stop::StopHandle;
 use nestor_trace::TraceError;
+use nestor_trace::event::Device;
 use nestor_trace::recording::Moment;
 
 const METHOD: &str = "tracefs";
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The events without which there is nothing to pair.
-const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
+pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 /// Recorded too where the kernel has them.
-const WANTED: [&str; 7] = [
+pub(super) const WANTED: [&str; 7] = [
     "block_bio_backmerge",
     "block_bio_frontmerge",
     "block_rq_merge",
@@ -57,11 +58,7 @@ pub(super) fn run(device: &BlockDevice, output: &Path, stop: &StopHandle) -> Res
 fn set_up(instance: &Instance, device: &BlockDevice) -> Result<File, TraceError> {
     instance.prepare()?;
     // Queue events of partitions carry the partition's number, all others the whole disk's.
-    let filter = std::iter::once(&device.number)
-        .chain(&device.partitions)
-        .map(|number| format!("dev == {}", number.to_kernel()))
-        .collect::<Vec<_>>()
-        .join(" || ");
+    let filter = filter_of(std::iter::once(&device.number).chain(&device.partitions));
     for event in NEEDED.into_iter().chain(WANTED) {
         if !instance.enable("block", event, Some(&filter))? && NEEDED.contains(&event) {
             let reason = format!("this kernel has no event {event} (CONFIG_BLK_DEV_IO_TRACE is off)");
@@ -69,6 +66,12 @@ fn set_up(instance: &Instance, device: &BlockDevice) -> Result<File, TraceError>
         }
     }
     instance.open_pipe()
+}
+
+/// Lets events of these devices through.
+pub(super) fn filter_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> String {
+    let one = |device: &Device| format!("dev == {}", device.to_kernel());
+    devices.into_iter().map(one).collect::<Vec<_>>().join(" || ")
 }
 
 /// Copies events until it is stopped and what was recorded before is written. Returns when recording ended.

@@ -5,6 +5,7 @@
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
 //! stacks down depends on this list.
 
+pub mod block_stack;
 mod disk_statistics;
 pub mod disks;
 pub mod in_use;
@@ -14,6 +15,7 @@ pub mod out_of_memory;
 pub mod processes;
 pub mod processor_time;
 mod served;
+pub mod virtual_machines;
 pub mod waiting;
 
 pub use disk_statistics::DiskStatistics;

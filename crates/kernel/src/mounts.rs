@@ -39,6 +39,11 @@ impl Line {
     pub fn place(&self) -> PathBuf {
         unescaped(&self.point)
     }
+
+    /// What is mounted; a path only if it is a block device.
+    pub fn source_path(&self) -> PathBuf {
+        unescaped(&self.source)
+    }
 }
 
 /// A line of the list, with the number of the mount on which it is mounted.

@@ -67,6 +67,10 @@ pub enum Command {
         nestor characterize --traces sda.blktrace.*"
     )]
     Characterize(Box<crate::commands::characterize::CharacterizeArguments>),
+    /// Show the layers of a virtual machine that runs here, as they work: IOPS, bytes, latencies, and who waits for whom
+    #[command(after_help = "Examples:\n  nestor top\n  nestor top --domain mail\n  \
+        nestor top --pid 4711 -n 1\n  nestor top --device /dev/sda --interval 5s --json")]
+    Top(crate::commands::top::TopArguments),
     /// Explain what made a run slower or faster than its baseline
     #[command(
         after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38\n  nestor explain 41 --equations"

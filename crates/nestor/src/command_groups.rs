@@ -13,7 +13,10 @@ struct Group {
 }
 
 const GROUPS: [Group; 4] = [
-    Group { heading: "Measure", commands: &["run", "compare", "study", "replicate", "load", "characterize"] },
+    Group {
+        heading: "Measure",
+        commands: &["run", "compare", "study", "replicate", "load", "characterize", "top"],
+    },
     Group { heading: "Understand", commands: &["report", "explain", "advise", "predict", "trace"] },
     Group { heading: "The laboratory", commands: &["doctor", "lab", "disk", "link"] },
     Group { heading: "Help", commands: &["stack", "workloads", "help", "man", "completions"] },

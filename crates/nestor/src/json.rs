@@ -22,6 +22,16 @@ pub fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     Ok(visible_json(&text).into_owned())
 }
 
+/// The same on one line, for what is printed again and again.
+///
+/// # Errors
+/// When it has no JSON form.
+pub fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    let value = serde_json::to_value(value).context("the result has no JSON form")?;
+    let text = serde_json::to_string(&versioned(value)).context("the result has no JSON form")?;
+    Ok(visible_json(&text).into_owned())
+}
+
 /// A list stays one, so that those who read it go on as before: each of its elements has the version.
 fn versioned(value: Value) -> Value {
     match value {

@@ -88,6 +88,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Predict(arguments) => return commands::predict::run(&arguments),
         Command::Advise(arguments) => return commands::advise::run(&arguments),
         Command::Characterize(arguments) => commands::characterize::run(&arguments)?,
+        Command::Top(arguments) => commands::top::run(&arguments)?,
         Command::Explain(arguments) => commands::explain::run(&arguments)?,
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Doctor(arguments) => commands::doctor::run(&arguments)?,

@@ -3,7 +3,7 @@
 use nestor_layout::Class;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Flags;
+use crate::event::{Direction, Flags};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,6 +21,15 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// What a request with data asks for.
+    pub const fn of_data(direction: Direction) -> Self {
+        match direction {
+            Direction::Read => Self::Read,
+            Direction::Write | Direction::None => Self::Write,
+            Direction::Discard => Self::Discard,
+        }
+    }
+
     /// As it is shown.
     pub const fn word(self) -> &'static str {
         match self {

@@ -22,5 +22,6 @@ pub mod stack;
 pub mod study;
 pub mod study_report;
 pub mod study_results;
+pub mod top;
 pub mod trace;
 pub mod workloads;

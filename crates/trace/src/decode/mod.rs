@@ -10,6 +10,7 @@ pub mod blktrace;
 mod by_completion;
 pub mod calls;
 pub mod csv;
+pub mod file_io;
 pub mod fio;
 mod input;
 mod lines;

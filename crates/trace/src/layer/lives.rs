@@ -145,14 +145,11 @@ impl<S: RequestSink> Observer for Told<'_, S> {
     }
 }
 
-/// Times that were not seen are the nearest that were: Q where there is no D, D where there is no Q.
-fn request_of(life: &RequestLife) -> Request {
+/// The request that has lived. Times that were not seen are the nearest that were: Q where there is no D, D where there is no Q.
+pub fn request_of(life: &RequestLife) -> Request {
     let operation = match life.direction {
-        Direction::Read => Operation::Read,
-        Direction::Write => Operation::Write,
-        Direction::Discard => Operation::Discard,
         Direction::None if life.flags.contains(Flags::FLUSH) => Operation::Flush,
-        Direction::None => Operation::Write,
+        direction => Operation::of_data(direction),
     };
     let queued_ns = life.queued_ns.or(life.issued_ns).unwrap_or(life.completed_ns);
     Request {

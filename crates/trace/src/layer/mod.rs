@@ -23,6 +23,6 @@ pub(crate) mod timeline;
 pub use accumulate::{LayerAccumulator, Limits, Surroundings};
 pub use devices::Devices;
 pub(crate) use devices::MOST_DEVICES;
-pub use lives::{NoSink, RequestSink};
+pub use lives::{NoSink, RequestSink, request_of};
 pub(crate) use requests::MOST_TARGETS;
 pub use requests::RequestLayers;
