@@ -1,6 +1,6 @@
 //! What is said of traces, and that records without them are shown as before.
 
-use nestor_correlate::{LevelIndex, Origin, Passage, Passed, TimeAtLevel};
+use nestor_correlate::{Choice, LevelIndex, Origin, Passage, Passed, Rank, TimeAtLevel};
 use nestor_layout::Class;
 use nestor_trace::Operation;
 
@@ -156,6 +156,23 @@ fn the_applications_operations_are_what_a_user_waits_for() {
     // A file can name any level.
     correlation.application_passage.level = LevelIndex::at(9);
     assert_eq!(TimeSpent::of(&correlation, &names), Vec::new());
+}
+
+#[test]
+fn the_operation_whose_median_is_slowest_is_shown_first() {
+    let mut correlation = correlation(false);
+    let choice = |rank, operation| Choice::Latency(rank, operation);
+    let chosen = [
+        choice(Rank::Median, Operation::Write),
+        choice(Rank::P99, Operation::Write),
+        choice(Rank::Median, Operation::Flush),
+    ];
+    for (tree, choice) in correlation.trees.iter_mut().zip(chosen) {
+        tree.choice = choice;
+    }
+    let view = TraceView::of(&correlation, &ShortNames::default());
+    let names: Vec<&str> = view.waterfalls.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["median flush", "median write", "p99 write"]);
 }
 
 #[test]

@@ -2,23 +2,33 @@
 
 use std::fmt::Write as _;
 
+use nestor_correlate::Rank;
 use nestor_text::markup_escaped;
 
 use super::flame;
 use super::waterfall::{self, WIDTH};
 use crate::html::svg::{LETTER, text_width};
 use crate::html::{STYLE, with_micro_signs};
-use crate::view::{RunView, TraceView};
+use crate::view::{RunView, TraceView, Waterfall};
 
 const MARGIN: f64 = 20.0;
 const LINE: f64 = 18.0;
 const GAP: f64 = 22.0;
 
-/// The waterfalls of a run whose requests were joined. `None` for any other.
+/// Waterfalls of a run whose requests were joined: the median and the p99 of the slowest operation, and the median of each other one.
+/// `None` for any other run.
 pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
     let trace = run.trace.as_ref().filter(|trace| !trace.waterfalls.is_empty())?;
-    let from = waterfall::names_end(&trace.waterfalls);
-    let parts = trace.waterfalls.iter().map(|shown| {
+    let slowest =
+        trace.waterfalls.iter().find_map(Waterfall::operation_and_rank).map(|(operation, _)| operation);
+    let is_shown = |one: &&Waterfall| match one.operation_and_rank() {
+        Some((operation, Rank::P99)) => Some(operation) == slowest,
+        Some((_, Rank::Longest)) => false,
+        Some((_, Rank::Median)) | None => true,
+    };
+    let shown: Vec<Waterfall> = trace.waterfalls.iter().filter(is_shown).cloned().collect();
+    let from = waterfall::names_end(&shown);
+    let parts = shown.iter().map(|shown| {
         let words = format!("{}: {}. {}", shown.name, shown.what, shown.words());
         (words, waterfall::drawn(shown, from))
     });

@@ -33,7 +33,7 @@ pub struct TraceView {
     /// Where the time of each class of operations went, the slowest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub time_spent: Vec<TimeSpent>,
-    /// Some requests from top to bottom.
+    /// Some requests from top to bottom, those of the slowest operation first.
     pub waterfalls: Vec<Waterfall>,
     /// Those requests and the ones around the run's middle as a trace for Perfetto, compressed by gzip; empty where none was kept.
     #[serde(skip)]
@@ -47,12 +47,15 @@ impl TraceView {
     pub fn of(correlation: &Correlation, names: &ShortNames<'_>) -> Self {
         let names = LevelName::of(&correlation.levels, names);
         let distinct = LevelName::distinct(&names);
+        let mut waterfalls: Vec<Waterfall> =
+            correlation.trees.iter().filter_map(|tree| Waterfall::of(tree, &distinct)).collect();
+        Waterfall::sort_slowest_first(&mut waterfalls);
         Self {
             certainty: certainty(correlation, &distinct),
             joins: JoinRow::of(correlation, &names),
             agreement: correlation.agreement.clone(),
             time_spent: TimeSpent::of(correlation, &distinct),
-            waterfalls: correlation.trees.iter().filter_map(|tree| Waterfall::of(tree, &distinct)).collect(),
+            waterfalls,
             perfetto_gz: perfetto_gz(correlation),
             remarks: correlation.remarks.clone(),
         }
