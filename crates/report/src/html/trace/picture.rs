@@ -15,18 +15,14 @@ const MARGIN: f64 = 20.0;
 const LINE: f64 = 18.0;
 const GAP: f64 = 22.0;
 
-/// Waterfalls of a run whose requests were joined: the median and the p99 of the slowest operation, and the median of each other one.
-/// `None` for any other run.
+/// The median request of each operation of a run whose requests were joined, through all layers; the slowest operation first. `None` for any other run.
 pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
     let trace = run.trace.as_ref().filter(|trace| !trace.waterfalls.is_empty())?;
-    let slowest =
-        trace.waterfalls.iter().find_map(Waterfall::operation_and_rank).map(|(operation, _)| operation);
-    let is_shown = |one: &&Waterfall| match one.operation_and_rank() {
-        Some((operation, Rank::P99)) => Some(operation) == slowest,
-        Some((_, Rank::Longest)) => false,
-        Some((_, Rank::Median)) | None => true,
-    };
-    let shown: Vec<Waterfall> = trace.waterfalls.iter().filter(is_shown).cloned().collect();
+    let is_median = |one: &&Waterfall| one.operation_and_rank().is_none_or(|(_, rank)| rank == Rank::Median);
+    let mut shown: Vec<Waterfall> = trace.waterfalls.iter().filter(is_median).cloned().collect();
+    if shown.is_empty() {
+        shown.clone_from(&trace.waterfalls);
+    }
     let from = waterfall::names_end(&shown);
     let parts = shown.iter().map(|shown| {
         let words = format!("{}: {}. {}", shown.name, shown.what, shown.words());
