@@ -15,7 +15,7 @@ FUZZ_SECONDS ?= 60
 # What runs the notebook docs/results.ipynb: 540 MB, nearly all of it pandas and matplotlib, so that only tests install it.
 NOTEBOOK_PACKAGES := jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas
 
-.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages test-packages
+.PHONY: help demo test test-long fuzz bench lint build lab deb pictures clean packages test-packages
 
 help:
 	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
@@ -26,6 +26,7 @@ help:
 	@echo "make lint       formatting, clippy, licences"
 	@echo "make build      the program, as $(NESTOR)"
 	@echo "make deb        a Debian package of the program, in target/"
+	@echo "make pictures   the pictures of README and docs, from real runs (some 20 minutes)"
 	@echo "make lab        the lab image, unless it is there"
 	@echo "make clean      removes what was built here; the lab image stays in the user's cache"
 
@@ -78,6 +79,9 @@ fuzz: packages
 
 bench: build
 	$(CARGO) bench --locked --workspace --bench '*'
+
+pictures: lab
+	scripts/make-pictures $(NESTOR)
 
 clean:
 	$(CARGO) clean

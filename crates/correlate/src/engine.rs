@@ -69,10 +69,18 @@ fn join_levels<'a>(
     // The middle of what the lowest level saw: the topmost one may have been recorded for longer.
     let (first, last) = spans[levels.len() - 1];
     let middle = first + (last - first) / 2;
-    let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
+    let asked = topmost_asked(levels);
+    let mut sampler = Sampler::new(options.timeline_trees, middle.max(spans[0].0));
+    // fio keeps no record of each fsync: what it waits for is looked for where it first appears.
+    for level in [LevelIndex::TOP, asked] {
+        sampler.look_for(level, &surveys[level.position()].latency);
+    }
     let lanes = lanes(levels, &mut surveys, &clocks)?;
-    let passing = Passing::new(topmost_asked(levels), levels.len());
-    let swept = Sweep::new(lanes, betweens, sampler, passing, observer).run();
+    let mut passings = vec![Passing::new(asked, levels.len())];
+    if asked > LevelIndex::TOP {
+        passings.push(Passing::new(LevelIndex::TOP, levels.len()));
+    }
+    let swept = Sweep::new(lanes, betweens, sampler, passings, observer).run();
     if swept.forced > 0 {
         remarks.push(format!(
             "{} requests counted as complete too early, because more were in flight than possible",
@@ -82,12 +90,14 @@ fn join_levels<'a>(
     let joins = joins(levels, swept.betweens, &clocks, &mut remarks);
     check_joins(levels, &surveys, &joins, &mut remarks)?;
     let (trees, timeline) = swept.sampler.finish();
+    let mut passages = swept.passages.into_iter();
     Ok(Correlation {
         levels: levels.iter().zip(&surveys).map(|(level, survey)| described(level, survey)).collect(),
         joins,
         blame: swept.blame,
         times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
-        passage: swept.passage,
+        passage: passages.next().unwrap_or_default(),
+        application_passage: passages.next().unwrap_or_default(),
         trees,
         timeline,
         most_held: swept.most_held as u64,
@@ -212,11 +222,13 @@ pub(crate) fn requests_error(
 
 /// The first reading of every level.
 fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<Survey>, CorrelateError> {
+    let asked = topmost_asked(levels);
     let mut surveys = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let below = levels.get(index + 1).map(|lower| &lower.map);
         let at = LevelIndex::at(index);
-        let survey = survey(level, below, at == LevelIndex::TOP)
+        let is_top = at == LevelIndex::TOP;
+        let survey = survey(level, below, is_top, is_top || at == asked)
             .map_err(|source| requests_error(levels, at, source))?;
         let layer = &level.header.layer;
         if survey.requests == 0 {
@@ -327,13 +339,19 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
         let slack = if resolution > 1 { resolution } else { 0 };
         let (sample, sample_below) = (&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample);
         let writes_wait = levels[lower].cache.writes != Absorption::Possible;
-        let pairs = clock::pairs(sample, sample_below, writes_wait, signed(slack));
+        let mut pairs = clock::pairs(sample, sample_below, writes_wait, signed(slack));
         let span = (signed(surveys[lower].span_ns.0), signed(surveys[lower].span_ns.1));
         let fallback = signed(surveys[lower - 1].span_ns.0) - span.0;
         let guess = clock::guess(&above.clock, &below.clock).map(|guess| match writes_wait {
             true => guess,
             false => clock::not_before(guess, &clock::written_before(sample, sample_below)),
         });
+        if pairs.is_empty()
+            && levels[lower - 1].kind() == LevelKind::Application
+            && let Some(guess) = guess
+        {
+            pairs = clock::flush_pairs(&surveys[lower - 1].flushes, &surveys[lower].flushes, guess);
+        }
         let mut said = Vec::new();
         let clock = Clock::estimate(&pairs, guess, fallback, span, slack, &mut said);
         let names = format!("{} to {}", above.layer, below.layer);

@@ -270,7 +270,10 @@ pub struct Correlation {
     /// At which levels the time of the topmost level's requests was.
     #[serde(default, skip_serializing_if = "Passage::is_empty")]
     pub passage: Passage,
-    /// Some requests from top to bottom: the median, the p99 and the longest of each operation.
+    /// The same of the application's own operations, where they were recorded.
+    #[serde(default, skip_serializing_if = "Passage::is_empty")]
+    pub application_passage: Passage,
+    /// Some requests from top to bottom: the median, the p99 and the longest of each operation, at the topmost level that has it.
     pub trees: Vec<SampledTree>,
     /// What went on around the trace's middle, in the order of its beginning: requests of the topmost level and
     /// those of lower levels that have no parent, each with its children.

@@ -3,10 +3,11 @@
 mod support;
 
 use nestor_correlate::{
-    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelInput, MappedExtent, Node, Origin, SpaceMap,
-    correlate_observed,
+    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelIndex, LevelInput, MappedExtent, Node,
+    Origin, SpaceMap, correlate, correlate_observed,
 };
-use nestor_trace::{Operation, Request};
+use nestor_trace::request_file::ClockReading;
+use nestor_trace::{Operation, Request, RequestHeader};
 use proptest::prelude::*;
 use support::{Plan, Recorded, Stack, header};
 
@@ -352,4 +353,89 @@ fn flushes_of_which_one_moment_is_known_find_their_children() {
         (2, Operation::Flush, Origin::Parent)
     );
     assert_eq!(below(&host).request.operation, Operation::Flush);
+}
+
+/// An application that asks the guest's device itself, a microsecond before each request and until one after it.
+#[test]
+fn the_applications_operations_are_divided_too() {
+    let plan = Plan { depth: 1, requests: 300, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let around = |request: &Request| Request {
+        queued_ns: request.queued_ns - 1_000,
+        issued_ns: request.queued_ns - 1_000,
+        completed_ns: request.completed_ns + 1_000,
+        ..*request
+    };
+    let asked: Vec<Request> = recorded.levels[0].iter().map(around).collect();
+    let own_ns = 2_000 * asked.len() as u64;
+    let mut levels = vec![LevelInput::new(header("fio", "application", "application"), asked)];
+    levels.extend(inputs(&recorded, plan.cached));
+    let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
+    assert_eq!(
+        (correlation.passage.level, correlation.application_passage.level),
+        (LevelIndex::at(1), LevelIndex::TOP)
+    );
+    let passage = &correlation.application_passage;
+    assert_eq!(passage.operations.values().map(|passed| passed.requests).sum::<u64>(), 300);
+    let (mut whole_ns, mut parts_ns, mut at_the_top_ns) = (0, 0, 0);
+    for passed in passage.operations.values() {
+        whole_ns += passed.whole_ns;
+        parts_ns += passed.levels.iter().map(|part| part.ns()).sum::<u64>();
+        at_the_top_ns += passed.levels[0].ns();
+    }
+    assert_eq!((parts_ns, at_the_top_ns), (whole_ns, own_ns));
+    let asked_of_the_guest: u64 = correlation.passage.operations.values().map(|passed| passed.whole_ns).sum();
+    assert_eq!(whole_ns - own_ns, asked_of_the_guest);
+    // Without an application there is nothing besides.
+    assert!(assert_exact(plan).application_passage.is_empty());
+}
+
+/// fio keeps no record of each fsync; the flushes that one causes are shown from where they first appear. What fio wrote was over
+/// before, because a cache took it, and both are on one clock.
+#[test]
+fn what_the_application_has_no_record_of_is_shown_from_below_it() {
+    let plan = Plan { depth: 1, requests: 300, reads: 0.0, flushes: 0.1, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let is_flush = |request: &Request| request.operation == Operation::Flush;
+    let into_cache = |request: &Request| {
+        let (queued_ns, completed_ns) = (request.queued_ns - 2_000, request.queued_ns - 1_000);
+        Request { queued_ns, issued_ns: queued_ns, completed_ns, ..*request }
+    };
+    let written: Vec<Request> =
+        recorded.levels[0].iter().filter(|request| !is_flush(request)).map(into_cache).collect();
+    let mut levels = vec![LevelInput::new(header("fio", "application", "guest"), written)];
+    levels.extend(inputs(&recorded, false));
+    levels[1] = LevelInput::new(header("ext4", "guest block", "guest"), recorded.levels[0].clone())
+        .with_cache(CacheBetween::WRITE_BACK);
+    let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
+    let shown: Vec<(bool, LevelIndex)> =
+        correlation.trees.iter().map(|tree| (is_flush(&tree.root.request), tree.root.level)).collect();
+    assert_eq!(shown, [[(false, LevelIndex::TOP); 3], [(true, LevelIndex::at(1)); 3]].concat());
+}
+
+/// Nothing that is written below says when it was asked for, because a cache took it; but each flush lies within a sync.
+#[test]
+fn syncs_bound_the_clock_of_an_application_whose_writes_a_cache_takes() {
+    const AHEAD_NS: u64 = 3_000_000;
+    const AROUND_NS: u64 = 20_000;
+    let plan = Plan { depth: 1, requests: 300, reads: 0.0, flushes: 0.2, ..Plan::default() };
+    let recorded = Stack::new(plan).run();
+    let guest = &recorded.levels[0];
+    let flushes = guest.iter().filter(|request| request.operation == Operation::Flush);
+    let syncs = flushes.map(|flush| {
+        let queued_ns = flush.queued_ns + AHEAD_NS - AROUND_NS;
+        let completed_ns = flush.completed_ns + AHEAD_NS + AROUND_NS;
+        Request { queued_ns, issued_ns: queued_ns, completed_ns, ..*flush }
+    });
+    let now = ClockReading { realtime_ns: Some(1 << 60), monotonic_ns: 1 << 30 };
+    let on = |header: RequestHeader| RequestHeader { clock: now, ..header };
+    let application = on(header("fio", "application", "application"));
+    let mut levels = inputs(&recorded, false);
+    levels[0] = LevelInput::new(on(header("ext4", "guest block", "guest")), guest.clone())
+        .with_cache(CacheBetween::WRITE_BACK);
+    levels.insert(0, LevelInput::new(application, syncs.collect::<Vec<_>>()));
+    let join = &correlate(&levels, &CorrelateOptions::default()).unwrap().joins[0];
+    assert!(join.clock_bound_ns <= 2 * AROUND_NS, "{}", join.clock_bound_ns);
+    let off_ns = join.clock_offset_ns.abs_diff(AHEAD_NS as i64);
+    assert!(off_ns <= join.clock_bound_ns, "{off_ns} of {}", join.clock_bound_ns);
 }

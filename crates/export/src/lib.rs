@@ -14,6 +14,7 @@ mod parquet;
 mod perfetto;
 mod table;
 mod trace;
+mod trees;
 mod words;
 mod written;
 

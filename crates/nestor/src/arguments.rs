@@ -316,6 +316,9 @@ pub struct ReportArguments {
     /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub picture: Option<PathBuf>,
+    /// Also write an SVG picture of where the time of each class of a run's operations went
+    #[arg(long, value_name = "FILE", requires = "reported")]
+    pub time_picture: Option<PathBuf>,
     /// Also write the cells of a study as comma-separated values, one line per cell
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub csv: Option<PathBuf>,

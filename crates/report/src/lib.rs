@@ -11,7 +11,10 @@ pub mod text;
 pub mod units;
 pub mod view;
 
-pub use html::{render_figure_svg, render_matrix_svg, render_run, render_study, render_waterfalls_svg};
+pub use html::{
+    render_figure_svg, render_matrix_svg, render_run, render_study, render_time_spent_svg,
+    render_waterfalls_svg,
+};
 pub use style::Style;
 pub use text::{
     claim_findings, compare_text, gate_text, link_table, run_text, runs_text, scoreboard_text,

@@ -2,8 +2,10 @@
 //!
 //! fio's iolog says what was asked of which file and when it was submitted, in microseconds since an unknown moment;
 //! its latency log says how long each operation took and, in whole milliseconds, when it ended. Together they give
-//! every operation with its file, its submission and its exact duration. An operation on a file is put where the file
+//! every operation with its file, its submission and its exact duration; of syncs, see [`syncs`]. An operation on a file is put where the file
 //! system has its data on the device, so that it can be joined with the requests of the block layer.
+
+mod syncs;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -20,7 +22,11 @@ use crate::error::TraceError;
 use crate::file_extents::FileExtents;
 use crate::request::{Operation, Request};
 use crate::request_file::{ClockReading, RequestHeader, RequestWriter};
+use syncs::syncs_between;
 
+/// By how much fio's logs are early on average, and how far they can be from that: what it adds to the milliseconds since its beginning is
+/// the time of day then, which is cut to a millisecond too (`set_epoch_time` in fio's gettime.c).
+const EPOCH_CUT_NS: i128 = 500_000;
 /// Nanoseconds of a millisecond, which is what a latency log's times are cut to.
 const MILLISECOND_NS: i128 = 1_000_000;
 /// What an iolog's times are cut to.
@@ -68,12 +74,20 @@ type Key = (Operation, u64, u64);
 struct Known {
     submitted_ns: u64,
     latency_ns: u64,
-    /// When it ended by the latency log, `CLOCK_REALTIME` cut to milliseconds.
-    ended_realtime_ns: u64,
+    /// When it ended by the latency log, `CLOCK_REALTIME` cut to milliseconds; `None` for a sync that the log does not have.
+    ended_realtime_ns: Option<u64>,
     target: u32,
     operation: Operation,
     offset: u64,
     bytes: u64,
+}
+
+/// What the iolog says of an operation; times since fio's own beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Submission {
+    submitted_ns: u64,
+    target: u32,
+    operation: Operation,
 }
 
 /// Reads both records, counts, and writes the requests.
@@ -81,16 +95,23 @@ struct Known {
 /// # Errors
 /// A file cannot be read or is something else; the requests cannot be written.
 pub fn summarize_application(options: &ApplicationOptions) -> Result<ApplicationSummary, TraceError> {
-    let (submissions, names) = submissions(&options.iolog)?;
+    let (by_key, mut in_order, names) = submissions(&options.iolog)?;
+    in_order.sort_by_key(|one| one.submitted_ns);
     let mut summary = ApplicationSummary::default();
-    let known = match_up(submissions, completions(&options.latency_log)?, &mut summary);
+    let mut known = match_up(by_key, completions(&options.latency_log)?, &mut summary);
     let unknown = summary.operations - summary.joined;
     if unknown > 0 {
         summary.remarks.push(format!("{unknown} operations are in only one of fio's two records"));
     }
     let Some((begin_ns, bound_ns)) = beginning(&known) else { return Ok(summary) };
-    summary.clock_bound_ns = bound_ns;
+    let begin_ns = begin_ns + EPOCH_CUT_NS;
+    summary.clock_bound_ns = bound_ns + EPOCH_CUT_NS as u64;
     summary.bytes_by_second = bytes_by_second(&known);
+    let syncs = syncs_between(&in_order, &known);
+    summary.operations += syncs.len() as u64;
+    summary.joined += syncs.len() as u64;
+    known.extend(syncs);
+    known.sort_by_key(|k| (k.submitted_ns + k.latency_ns, k.submitted_ns));
     if let Some(path) = &options.requests {
         let places = Places::of(&names, options.layout.as_deref(), &mut summary.remarks)?;
         write(path, &options.machine, &known, begin_ns, &places, &mut summary)?;
@@ -103,15 +124,19 @@ fn open(path: &Path) -> Result<BufReader<File>, TraceError> {
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-/// Every operation of the iolog by what it asks for, in the order of submission, and the names of the files.
+/// Every operation of the iolog by what it asks for, in the order of submission; all of them; and the names of the files.
 #[allow(clippy::type_complexity)]
-fn submissions(path: &Path) -> Result<(HashMap<Key, Vec<(u64, u32)>>, Vec<String>), TraceError> {
+fn submissions(
+    path: &Path,
+) -> Result<(HashMap<Key, Vec<(u64, u32)>>, Vec<Submission>, Vec<String>), TraceError> {
     let mut reader = IologReader::new(open(path)?, path);
     let mut found: HashMap<Key, Vec<(u64, u32)>> = HashMap::new();
+    let mut all = Vec::new();
     while let Some(TracedRequest { target, request }) = reader.next_request()? {
         found.entry(key(&request)).or_default().push((request.queued_ns, target));
+        all.push(Submission { submitted_ns: request.queued_ns, target, operation: request.operation });
     }
-    Ok((found, reader.targets().to_vec()))
+    Ok((found, all, reader.targets().to_vec()))
 }
 
 /// Every operation of the latency log by what it asked for: its end and how long it took.
@@ -154,7 +179,7 @@ fn match_up(
         known.extend(pairs.map(|((ended_realtime_ns, latency_ns), (submitted_ns, target))| Known {
             submitted_ns,
             latency_ns,
-            ended_realtime_ns,
+            ended_realtime_ns: Some(ended_realtime_ns),
             target,
             operation,
             offset,
@@ -174,9 +199,9 @@ fn match_up(
 /// moment on which most operations agree is taken; a wrong pair disagrees with all others.
 fn beginning(known: &[Known]) -> Option<(i128, u64)> {
     let mut ends: Vec<(i128, i32)> = Vec::with_capacity(known.len() * 2);
-    for operation in known {
+    for (operation, ended_realtime_ns) in known.iter().filter_map(|one| Some((one, one.ended_realtime_ns?))) {
         let passed = i128::from(operation.submitted_ns) + i128::from(operation.latency_ns);
-        let earliest = i128::from(operation.ended_realtime_ns) - passed - MICROSECOND_NS;
+        let earliest = i128::from(ended_realtime_ns) - passed - MICROSECOND_NS;
         ends.push((earliest, 1));
         ends.push((earliest + MILLISECOND_NS + MICROSECOND_NS, -1));
     }
@@ -388,7 +413,7 @@ mod tests {
         let known = |submitted_us: u64, latency_us: u64, ended_ms: u64| Known {
             submitted_ns: submitted_us * 1000,
             latency_ns: latency_us * 1000,
-            ended_realtime_ns: ended_ms * 1_000_000,
+            ended_realtime_ns: Some(ended_ms * 1_000_000),
             target: 0,
             operation: Operation::Read,
             offset: 0,

@@ -7,6 +7,7 @@
 //! share, that is not needed ([`shared`]).
 
 mod ballot;
+mod flushes;
 mod line;
 mod pairs;
 mod shared;
@@ -14,6 +15,7 @@ mod vote;
 
 use nestor_trace::request_file::ClockReading;
 
+pub(crate) use flushes::flush_pairs;
 pub(crate) use pairs::{Pair, pairs, written_before};
 pub use shared::{SharedClock, SharedReading};
 

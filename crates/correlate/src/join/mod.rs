@@ -100,7 +100,7 @@ pub(crate) struct Sweep<'a> {
     end_lags: Vec<i64>,
     sampler: Sampler,
     blame: BlameBuilder,
-    passing: Passing,
+    passings: Vec<Passing>,
     observer: Option<Observer<'a>>,
     parents: Vec<u64>,
     /// Requests that were taken for over because too many were under way.
@@ -112,7 +112,8 @@ pub(crate) struct Swept<'a> {
     pub betweens: Vec<Between<'a>>,
     pub sampler: Sampler,
     pub blame: Blame,
-    pub passage: Passage,
+    /// One for each level whose requests were to be divided.
+    pub passages: Vec<Passage>,
     pub forced: u64,
     /// Requests that were held at most, of all levels.
     pub most_held: usize,
@@ -124,7 +125,7 @@ impl<'a> Sweep<'a> {
         mut lanes: Vec<Lane<'a>>,
         betweens: Vec<Between<'a>>,
         sampler: Sampler,
-        passing: Passing,
+        passings: Vec<Passing>,
         observer: Option<Observer<'a>>,
     ) -> Self {
         let mut lag = 0_i64;
@@ -142,7 +143,7 @@ impl<'a> Sweep<'a> {
             end_lags,
             sampler,
             blame: BlameBuilder::default(),
-            passing,
+            passings,
             observer,
             parents: Vec::new(),
             forced: 0,
@@ -176,7 +177,7 @@ impl<'a> Sweep<'a> {
             betweens: self.betweens,
             sampler: self.sampler,
             blame: self.blame.finish(),
-            passage: self.passing.finish(),
+            passages: self.passings.into_iter().map(Passing::finish).collect(),
             forced: self.forced,
         }
     }
@@ -250,9 +251,9 @@ impl<'a> Sweep<'a> {
             let lanes = &self.lanes;
             self.sampler.offer(index, slot, &|level, slot| &lanes[level.position()].active[slot]);
         }
-        if index == self.passing.level() {
-            let lanes = &self.lanes;
-            self.passing.push(slot, &|level, slot| &lanes[level.position()].active[slot]);
+        let lanes = &self.lanes;
+        for passing in self.passings.iter_mut().filter(|passing| passing.level() == index) {
+            passing.push(slot, &|level, slot| &lanes[level.position()].active[slot]);
         }
         if self.lanes[level].active.end(slot) {
             self.free(index, slot);

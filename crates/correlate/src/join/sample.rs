@@ -15,6 +15,7 @@ const MOST_CHILDREN: usize = 256;
 /// A request that is looked for: the one whose latency is nearest.
 #[derive(Debug)]
 struct Wanted {
+    level: LevelIndex,
     rank: Rank,
     operation: Operation,
     latency_ns: u64,
@@ -32,21 +33,20 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Looks for the quantiles of these latencies, and for `timeline_trees` requests that were queued after
-    /// `timeline_from`.
-    pub fn new(
-        latency: &BTreeMap<Operation, LatencyHistogram>,
-        timeline_trees: usize,
-        timeline_from: i64,
-    ) -> Self {
-        let mut wanted = Vec::new();
-        for (operation, histogram) in latency {
+    /// Looks for `timeline_trees` requests that were queued after `timeline_from`, and for what [`Self::look_for`] is told.
+    pub fn new(timeline_trees: usize, timeline_from: i64) -> Self {
+        Self { wanted: Vec::new(), timeline: Vec::new(), timeline_trees, timeline_from }
+    }
+
+    /// Looks for the quantiles of the latencies of a level, except for operations that are looked for at another.
+    pub fn look_for(&mut self, level: LevelIndex, latency: &BTreeMap<Operation, LatencyHistogram>) {
+        let before: Vec<Operation> = self.wanted.iter().map(|wanted| wanted.operation).collect();
+        for (operation, histogram) in latency.iter().filter(|(operation, _)| !before.contains(operation)) {
             for rank in Rank::ALL {
                 let latency_ns = histogram.quantile_ns(rank.quantile()).unwrap_or(0);
-                wanted.push(Wanted { rank, operation: *operation, latency_ns, found: None });
+                self.wanted.push(Wanted { level, rank, operation: *operation, latency_ns, found: None });
             }
         }
-        Self { wanted, timeline: Vec::new(), timeline_trees, timeline_from }
     }
 
     /// A request without a parent is over.
@@ -58,14 +58,12 @@ impl Sampler {
     ) {
         let root = active(level, slot);
         let timed = &root.timed;
-        if level == LevelIndex::TOP {
-            let latency_ns = (timed.completed - timed.queued).max(0) as u64;
-            for wanted in &mut self.wanted {
-                let off = wanted.latency_ns.abs_diff(latency_ns);
-                let better = wanted.found.as_ref().is_none_or(|(best, _)| off < *best);
-                if wanted.operation == timed.request.operation && better {
-                    wanted.found = Some((off, node(level, slot, active)));
-                }
+        let latency_ns = (timed.completed - timed.queued).max(0) as u64;
+        let operation = timed.request.operation;
+        for wanted in self.wanted.iter_mut().filter(|w| w.level == level && w.operation == operation) {
+            let off = wanted.latency_ns.abs_diff(latency_ns);
+            if wanted.found.as_ref().is_none_or(|(best, _)| off < *best) {
+                wanted.found = Some((off, node(level, slot, active)));
             }
         }
         if self.timeline.len() < self.timeline_trees && timed.queued >= self.timeline_from {

@@ -49,8 +49,10 @@ pub(crate) struct Survey {
     pub attributed: bool,
     /// Queue and service.
     pub times: LevelTimes,
-    /// Queued to completed, by operation.
+    /// Queued to completed, by operation, of a level whose requests are shown.
     pub latency: BTreeMap<Operation, LatencyHistogram>,
+    /// The first flushes, as many as [`MOST_FLUSHES`].
+    pub flushes: Vec<FlushTimes>,
     /// Places as they are in this level's own space.
     pub lower_sample: Sample,
     /// Places in the space of the level below.
@@ -63,13 +65,28 @@ pub(crate) struct Survey {
     pub torn: Option<TraceError>,
 }
 
-/// Reads a level. `below` is the map to the next one.
+/// Flushes that are kept to compare clocks by.
+const MOST_FLUSHES: usize = 2048;
+
+/// When a flush was sent on, and when it was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlushTimes {
+    /// When the layer above handed it over.
+    pub queued_ns: u64,
+    /// When it was sent on.
+    pub issued_ns: u64,
+    /// When it was over.
+    pub completed_ns: u64,
+}
+
+/// Reads a level. `below` is the map to the next one; requests of a level that `is_shown` are chosen by their latency.
 pub(crate) fn survey(
     input: &LevelInput<'_>,
     below: Option<&SpaceMap>,
     is_top: bool,
+    is_shown: bool,
 ) -> Result<Survey, TraceError> {
-    let mut surveyor = Surveyor::new(below, is_top);
+    let mut surveyor = Surveyor::new(below, is_top, is_shown);
     let mut torn = None;
     for request in input.source.open()? {
         match request {
@@ -88,6 +105,7 @@ struct Surveyor<'a> {
     survey: Survey,
     below: Option<&'a SpaceMap>,
     is_top: bool,
+    is_shown: bool,
     /// The longest so far, by wait; the shortest of them on top.
     longest: BinaryHeap<Reverse<(u64, u64, Held)>>,
     last_completed_ns: u64,
@@ -119,7 +137,7 @@ impl Ord for Held {
 }
 
 impl<'a> Surveyor<'a> {
-    fn new(below: Option<&'a SpaceMap>, is_top: bool) -> Self {
+    fn new(below: Option<&'a SpaceMap>, is_top: bool, is_shown: bool) -> Self {
         let survey = Survey {
             requests: 0,
             by_operation: [0; 4],
@@ -133,6 +151,7 @@ impl<'a> Surveyor<'a> {
             attributed: false,
             times: LevelTimes::default(),
             latency: BTreeMap::new(),
+            flushes: Vec::new(),
             lower_sample: Sample::default(),
             upper_sample: Sample::default(),
             mapped_bytes: (0, 0),
@@ -143,6 +162,7 @@ impl<'a> Surveyor<'a> {
             survey,
             below,
             is_top,
+            is_shown,
             longest: BinaryHeap::with_capacity(LONGEST + 1),
             last_completed_ns: 0,
             whole_microseconds: true,
@@ -169,8 +189,11 @@ impl<'a> Surveyor<'a> {
         if request.operation != Operation::Flush {
             survey.times.queue.record_ns(request.issued_ns - request.queued_ns);
             survey.times.service.record_ns(wait_ns);
+        } else if survey.flushes.len() < MOST_FLUSHES {
+            let Request { queued_ns, issued_ns, completed_ns, .. } = request;
+            survey.flushes.push(FlushTimes { queued_ns, issued_ns, completed_ns });
         }
-        if self.is_top {
+        if self.is_shown {
             let latency = survey.latency.entry(request.operation).or_default();
             latency.record_ns(request.completed_ns - request.queued_ns);
         }

@@ -4,6 +4,7 @@ mod input;
 mod parquet;
 mod perfetto;
 mod table;
+mod trees;
 mod wire;
 
 use nestor_correlate::{Level, LevelIndex, Origin};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nestor_report::{
-    RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
-    run_text, runs_text, study_markdown, study_text,
+    RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_time_spent_svg,
+    render_waterfalls_svg, run_text, runs_text, study_markdown, study_text,
 };
 use nestor_results::{RunFilter, Store};
 
@@ -48,11 +48,13 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
     if run.record.measured().is_some_and(|measured| measured.correlation.is_some()) {
         view.explanation = Some(explanation(store, number, None)?);
     }
+    let not_joined =
+        || format!("run {number} has no picture: its requests were not joined; measure with `--trace full`");
     if let Some(picture) = &arguments.picture {
-        let drawn = render_waterfalls_svg(&view).with_context(|| {
-            format!("run {number} has no picture: its requests were not joined; measure with `--trace full`")
-        })?;
-        write_report(picture, &drawn)?;
+        write_report(picture, &render_waterfalls_svg(&view).with_context(not_joined)?)?;
+    }
+    if let Some(picture) = &arguments.time_picture {
+        write_report(picture, &render_time_spent_svg(&view).with_context(not_joined)?)?;
     }
     if arguments.json {
         return print_json(&view);
@@ -65,6 +67,9 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
 }
 
 fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()> {
+    if arguments.time_picture.is_some() {
+        bail!("--time-picture is of one run: name its number, as `nestor report` lists it");
+    }
     let record = named_studies::study(store, name)?;
     let report = StudyReport::from_store(store, &record)?;
     if let Some(picture) = &arguments.picture {

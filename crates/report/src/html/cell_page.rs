@@ -2,13 +2,14 @@
 
 use minijinja::Value;
 use nestor_results::{CellSummary, Comparison, Mark};
-use nestor_stack::{MachineLabel, MachineName};
+use nestor_stack::MachineName;
 use nestor_statistics::LatencySummary;
 use nestor_workload::RateUnit;
 use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};
 use super::heat::direction;
+use super::layer_colour::LayerColour;
 use super::life::{LivesPage, whole_life};
 use super::measured::{CommonPlace, machine_words};
 use super::record::readable_json;
@@ -124,8 +125,8 @@ struct LayerPage {
     full_name: String,
     role: String,
     machine: String,
-    /// Colour of the machine, by [`place`].
-    place: &'static str,
+    /// Class of its colour.
+    colour: &'static str,
     recorded: String,
     requests: String,
     issued: String,
@@ -417,7 +418,7 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         full_name: row.layer.clone(),
         role: row.role.to_string(),
         machine: row.machine.to_string(),
-        place: place(row),
+        colour: LayerColour::of_row(row).class(),
         recorded: row.trace_point.unwrap_or("not recorded").to_owned(),
         requests: or_dash(row.requests.map(units::count)),
         issued: or_dash(row.issued.map(units::count)),
@@ -433,16 +434,6 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         q2c: stage(&row.q2c.or(row.service.filter(|_| row.is_application()))),
         adds: typeset_sentence(&row.adds()),
         sizes: chart(charts::size_histogram(&row.sizes, sizes)),
-    }
-}
-
-/// What has a colour of its own: the machine that a layer is in, or its disk.
-fn place(row: &LayerRow) -> &'static str {
-    match row.machine {
-        _ if row.is_medium() => "disk",
-        MachineName::HOST => "host",
-        MachineName::Of(MachineLabel::Client(_)) => "client",
-        _ => "guest",
     }
 }
 
@@ -479,18 +470,4 @@ fn machines(run: &RunView) -> Vec<MachinePage> {
         }
     };
     run.environment.machines.iter().map(page).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_is_told_apart_from_guests() {
-        let place_in = |machine: &str| place(&LayerRow { machine: machine.into(), ..LayerRow::default() });
-        assert_eq!(
-            ["host", "client", "client 2", "guest"].map(place_in),
-            ["host", "client", "client", "guest"]
-        );
-    }
 }

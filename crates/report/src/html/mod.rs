@@ -5,6 +5,7 @@ mod charts;
 mod figure;
 mod findings;
 mod heat;
+mod layer_colour;
 mod life;
 mod measured;
 mod page;
@@ -22,7 +23,7 @@ use crate::view::{RunView, StudyReport};
 
 pub use figure::render_figure_svg;
 pub use picture::render_matrix_svg;
-pub use trace::render_waterfalls_svg;
+pub use trace::{render_time_spent_svg, render_waterfalls_svg};
 
 /// A whole study: the answer and the matrix on the first screen, then every cell down to the medium.
 pub fn render_study(report: &StudyReport) -> String {

@@ -96,6 +96,11 @@ impl Svg {
         self.0
     }
 
+    /// Adds what was drawn apart.
+    pub(in crate::html) fn append(&mut self, part: &str) {
+        self.0.push_str(part);
+    }
+
     /// Something that is shown when it is pointed at: everything drawn by `draw` has the title.
     pub(in crate::html) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
         let _ = write!(self.0, "<g class=\"{class}\">");

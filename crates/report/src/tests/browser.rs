@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::fixture::*;
 use super::traced::{explanation, traced_runs};
-use crate::{RunView, StudyReport, render_run, render_study, render_waterfalls_svg};
+use crate::{RunView, StudyReport, render_run, render_study, render_time_spent_svg, render_waterfalls_svg};
 
 /// Where distributions put it, under which names.
 pub fn chromium() -> Option<PathBuf> {
@@ -141,22 +141,22 @@ fn assert_clean(html: &str, least_svgs: usize, width: u32) {
 fn a_traced_run_is_drawn_cleanly() {
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
-    assert_clean(&render_run(&view), 12, WIDE);
+    assert_clean(&render_run(&view), 14, WIDE);
 }
 
 #[test]
 fn the_picture_of_a_run_is_drawn_cleanly() {
     let runs = traced_runs(1, 1);
-    let picture = render_waterfalls_svg(&RunView::of(&borrowed(&runs)).unwrap()).unwrap();
-    assert_clean(
-        &format!(
+    let run = RunView::of(&borrowed(&runs)).unwrap();
+    for picture in [render_waterfalls_svg(&run).unwrap(), render_time_spent_svg(&run).unwrap()] {
+        let page = format!(
             "<!doctype html><html><head></head><body><main class=\"scroll\">{picture}</main></body></html>"
-        ),
-        1,
-        WIDE,
-    );
+        );
+        assert_clean(&page, 1, WIDE);
+    }
     let plain = stored(super::fixture::runs(2, 1, 1));
     assert_eq!(render_waterfalls_svg(&RunView::of(&borrowed(&plain)).unwrap()), None);
+    assert_eq!(render_time_spent_svg(&RunView::of(&borrowed(&plain)).unwrap()), None);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod instructions;
 mod interaction;
 mod life;
 mod network;
+mod perfetto;
 mod study;
 mod tables;
 mod text;

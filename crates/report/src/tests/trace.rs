@@ -1,11 +1,12 @@
 //! What is said of traces, and that records without them are shown as before.
 
-use nestor_correlate::Origin;
+use nestor_correlate::{Choice, LevelIndex, Origin, Passage, Passed, Rank, TimeAtLevel};
 use nestor_layout::Class;
+use nestor_trace::Operation;
 
 use super::fixture::*;
 use super::traced::{correlation, explanation, node, request, traced_runs};
-use crate::view::{LevelName, ShortNames, Waterfall};
+use crate::view::{LevelName, LevelTime, ShortNames, TimeSpent, Waterfall};
 use crate::{RunView, Style, TraceView, render_run, run_text, trace_text};
 
 #[test]
@@ -62,6 +63,11 @@ fn joined_traces_as_text() {
     requests at jfs: requested 68.7 %, write-back 17.6 %, journal 10.4 %, metadata 3.2 %, unexplained 0.1 %
     requests at hdd: requested 100.0 %
 
+    12 flushes of ext3, 46.4 ms each, 0.9 % of the time of its requests; during 100.0 % of them nothing was done at hdd:
+      1.2 ms at ext3, 4.2 ms at kvm, 41.0 ms at jfs
+    3 298 writes of ext3, 18.0 ms each, 99.1 % of the time of its requests; during 12.5 % of them nothing was done at
+      hdd: 500.0 us at ext3, 1.7 ms at kvm, 2.5 ms at jfs, 13.3 ms at hdd
+
     median write: write of 8 KiB, file data
     Of 12.9 ms: 520.0 us from ext3 to kvm, 170.0 us from kvm to jfs, 170.0 us from jfs to hdd, 12.0 ms in hdd.
     ext3       write 8 KiB  |==============================|  12.9 ms  file data
@@ -113,6 +119,60 @@ fn the_parts_of_a_request_add_up_to_it() {
         let sum: u64 = waterfall.parts.iter().map(|part| part.took_ns).sum();
         assert_eq!(sum, waterfall.total_ns, "{}", tree.choice);
     }
+}
+
+#[test]
+fn the_slowest_class_comes_first_and_its_parts_add_up() {
+    let correlation = correlation(false);
+    let names = LevelName::of(&correlation.levels, &ShortNames::default());
+    let spent = TimeSpent::of(&correlation, &names);
+    let classes: Vec<(Operation, f64)> = spent.iter().map(|one| (one.operation, one.each_ns)).collect();
+    assert_eq!(classes, [(Operation::Flush, 46_400_000.0), (Operation::Write, 18_000_000.0)]);
+    for one in &spent {
+        assert!((one.levels.iter().map(LevelTime::own_ns).sum::<f64>() - one.each_ns).abs() < 1.0);
+        assert!(one.levels.is_sorted_by(|above, below| above.from_here_ns >= below.from_here_ns));
+    }
+    assert!((spent.iter().map(|one| one.share).sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+/// Requests are shown beside them only if their classes were not all recorded of the application.
+#[test]
+fn the_applications_operations_are_what_a_user_waits_for() {
+    let mut correlation = correlation(false);
+    let passed = Passed {
+        requests: 2,
+        whole_ns: 10,
+        levels: vec![TimeAtLevel { queued_ns: 0, issued_ns: 10 }],
+        ..Passed::default()
+    };
+    correlation.application_passage =
+        Passage { level: LevelIndex::TOP, operations: [(Operation::Read, passed)].into() };
+    let names = LevelName::of(&correlation.levels, &ShortNames::default());
+    assert_eq!(TimeSpent::of(&correlation, &names).len(), 3);
+    correlation.passage.operations.clear();
+    let spent = TimeSpent::of(&correlation, &names);
+    assert_eq!(spent.len(), 1);
+    assert_eq!((spent[0].operation, spent[0].each_ns, spent[0].levels.len()), (Operation::Read, 5.0, 1));
+    // A file can name any level.
+    correlation.application_passage.level = LevelIndex::at(9);
+    assert_eq!(TimeSpent::of(&correlation, &names), Vec::new());
+}
+
+#[test]
+fn the_operation_whose_median_is_slowest_is_shown_first() {
+    let mut correlation = correlation(false);
+    let choice = |rank, operation| Choice::Latency(rank, operation);
+    let chosen = [
+        choice(Rank::Median, Operation::Write),
+        choice(Rank::P99, Operation::Write),
+        choice(Rank::Median, Operation::Flush),
+    ];
+    for (tree, choice) in correlation.trees.iter_mut().zip(chosen) {
+        tree.choice = choice;
+    }
+    let view = TraceView::of(&correlation, &ShortNames::default());
+    let names: Vec<&str> = view.waterfalls.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["median flush", "median write", "p99 write"]);
 }
 
 #[test]
@@ -210,7 +270,7 @@ fn a_file_system_that_is_in_the_guest_and_on_the_host_is_told_apart() {
 fn layers_with_the_same_distances_share_a_curve() {
     let runs = traced_runs(1, 1);
     let mut view = RunView::of(&borrowed(&runs)).unwrap();
-    let curves = |view: &RunView| render_run(view).matches("<g class=\"curve\">").count();
+    let curves = |view: &RunView| render_run(view).matches("<g class=\"curve ").count();
     assert_eq!(curves(&view), 3);
     let above = view.layers.iter().find_map(|layer| layer.seeks.clone());
     view.layers.last_mut().unwrap().seeks = above;
@@ -222,7 +282,7 @@ fn layers_with_the_same_distances_share_a_curve() {
 fn numbers_keep_their_units_on_their_line() {
     let runs = traced_runs(1, 1);
     let page = render_run(&RunView::of(&borrowed(&runs)).unwrap());
-    let words = page.split("<figcaption>").nth(1).unwrap().split("</figcaption>").next().unwrap();
+    let words = page.split("<b>median write</b>").nth(1).unwrap().split("</figcaption>").next().unwrap();
     assert!(words.contains("\u{a0}µs from") && !words.contains(" µs"), "{words}");
 }
 

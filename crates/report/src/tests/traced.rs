@@ -1,6 +1,8 @@
 //! Made-up runs with everything that tracing can add: classes, distances, time lines, joined requests.
 
-use nestor_correlate::{Choice, Correlation, Join, Level, LevelIndex, Node, Origin, SampledTree};
+use nestor_correlate::{
+    Choice, Correlation, Join, Level, LevelIndex, Node, Origin, Passage, Passed, SampledTree, TimeAtLevel,
+};
 use nestor_explain::{
     Account, Explanation, Finding, Holder, Line, MechanismName, Number, Part, PartRow, Proof,
 };
@@ -236,9 +238,29 @@ pub fn correlation(reads: bool) -> Correlation {
             tree(&format!("p99 {word}"), slow_write()),
             tree("p99 flush", flush()),
         ],
+        passage: passage(if reads { Operation::Read } else { Operation::Write }),
         remarks: Vec::new(),
         ..Correlation::default()
     }
+}
+
+/// Where the guest's requests were: most of the time of a flush is the host file system's, which waits for its log.
+fn passage(data: Operation) -> Passage {
+    const MS: u64 = 1_000_000;
+    let passed = |requests: u64, without_lowest: u64, parts_ms: [(u64, u64); 4]| {
+        let level = |(queued, issued)| TimeAtLevel {
+            queued_ns: requests * queued * MS / 10,
+            issued_ns: requests * issued * MS / 10,
+        };
+        let levels = parts_ms.map(level);
+        let whole_ns = levels.iter().map(|level| level.ns()).sum();
+        Passed { requests, without_lowest, whole_ns, levels: levels.to_vec() }
+    };
+    let operations = [
+        (data, passed(3_298, 412, [(2, 3), (0, 17), (4, 21), (53, 80)])),
+        (Operation::Flush, passed(12, 12, [(1, 11), (0, 42), (0, 410), (0, 0)])),
+    ];
+    Passage { level: LevelIndex::TOP, operations: operations.into() }
 }
 
 /// Where the 50 us more come from.

@@ -6,7 +6,7 @@ use nestor_text::{Align, Table};
 use super::{Lines, or_dash};
 use crate::style::Style;
 use crate::units;
-use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow};
+use crate::view::{JoinRow, TimeSpent, TraceView, Waterfall, WaterfallRow};
 
 /// How the layers were joined, and some requests from top to bottom.
 pub fn trace_text(view: &TraceView, style: Style) -> String {
@@ -17,6 +17,10 @@ pub fn trace_text(view: &TraceView, style: Style) -> String {
         lines.extend(joins_table(&view.joins).lines());
         lines.extend(origins(&view.joins, style));
     }
+    if !view.time_spent.is_empty() {
+        lines.gap();
+        lines.extend(view.time_spent.iter().flat_map(|spent| spent_lines(spent, style)));
+    }
     for waterfall in &view.waterfalls {
         lines.gap();
         lines.extend(waterfall_lines(waterfall, style));
@@ -26,6 +30,10 @@ pub fn trace_text(view: &TraceView, style: Style) -> String {
         lines.extend(view.remarks.iter().flat_map(|remark| style.wrapped("  ", 4, remark)));
     }
     lines.finish()
+}
+
+fn spent_lines(spent: &TimeSpent, style: Style) -> Vec<String> {
+    style.wrapped("  ", 4, &format!("{}: {}", spent.heading(), spent.parts()))
 }
 
 fn joins_table(joins: &[JoinRow]) -> Table {

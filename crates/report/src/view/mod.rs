@@ -15,7 +15,7 @@ mod trace;
 
 pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
-pub use layer::{LayerRow, ServiceShares};
+pub use layer::{LayerRow, RowRole, ServiceShares};
 pub(crate) use life::whole_life_words;
 pub use life::{DiskRow, LifeView, ManagedRow, ManagerView, StateRow};
 pub use matrix::{CellKind, Matrix, MatrixCell, WITHOUT_OPERATIONS};
@@ -28,7 +28,9 @@ pub(crate) use study::decision_words;
 pub use study::{
     CellReport, KnownMark, LayersWhy, StoppedComparison, StudyPhysical, StudyReport, StudyTimes,
 };
-pub use trace::{JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow};
+pub use trace::{
+    JoinRow, LevelName, LevelTime, OriginShare, Part, TimeSpent, TraceView, Waterfall, WaterfallRow,
+};
 
 use nestor_results::{Environment, StoredRun, WrittenWorkload};
 use nestor_stack::{Accelerator, HostTime, Place};

@@ -132,4 +132,30 @@ document.querySelectorAll("g.surface").forEach(function (surface) {
     addEventListener("pointercancel", up);
   });
 });
+// Perfetto's viewer is opened when it is asked for, and at no other time. It says PONG when it can take a trace, which stays in this
+// browser (Perfetto's documentation: Deep linking to Perfetto UI).
+document.querySelectorAll("button.perfetto").forEach(function (button) {
+  var perfetto = button.getAttribute("data-viewer");
+  var link = button.parentNode.querySelector("a[download]");
+  button.hidden = false;
+  button.addEventListener("click", function () {
+    var viewer = window.open(perfetto);
+    if (!viewer) return;
+    var asking = setInterval(function () {
+      if (viewer.closed) stop();
+      else viewer.postMessage("PING", perfetto);
+    }, 50);
+    function stop() {
+      clearInterval(asking);
+      removeEventListener("message", answered);
+    }
+    function answered(event) {
+      if (event.origin !== perfetto || event.data !== "PONG") return;
+      stop();
+      var bytes = Uint8Array.from(atob(link.href.split(",")[1]), function (c) { return c.charCodeAt(0); });
+      viewer.postMessage({ perfetto: { buffer: bytes.buffer, title: document.title, fileName: link.download } }, perfetto);
+    }
+    addEventListener("message", answered);
+  });
+});
 openLinked();

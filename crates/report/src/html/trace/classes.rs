@@ -4,6 +4,7 @@ use nestor_layout::Class;
 use nestor_stack::MachineName;
 use serde::Serialize;
 
+use crate::html::layer_colour::LayerColour;
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
@@ -62,13 +63,14 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
     for (index, (layer, classes)) in rows.iter().enumerate() {
         let top = index as f64 * ROW + (ROW - BAR) / 2.0;
         let middle = top + BAR / 2.0 + 4.0;
-        svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name, FROM - 12.0, LETTER));
+        svg.rect(&format!("layer {}", LayerColour::of_row(layer).class()), 2.0, top, 4.0, BAR);
+        svg.text("name", 12.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name, FROM - 22.0, LETTER));
         let place = if layer.machine == MachineName::Unknown {
             layer.role.to_string()
         } else {
             format!("{}, {}", layer.role, layer.machine)
         };
-        svg.text("what", 2.0, middle + 8.0, Anchor::Start, &fitted(&place, FROM - 12.0, SMALL));
+        svg.text("what", 12.0, middle + 8.0, Anchor::Start, &fitted(&place, FROM - 22.0, SMALL));
         let mut x = FROM;
         if classes.is_empty() {
             not_attributed(&mut svg, layer, (top, total(layer) as f64 * scale));

@@ -1,5 +1,6 @@
 //! Sizes and distances of requests.
 
+use crate::html::layer_colour::LayerColour;
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted};
 use crate::html::typeset;
 use crate::units;
@@ -47,6 +48,7 @@ impl SizeAxis {
     /// The name of a layer and its bars, which stand on `base`.
     fn bars(&self, svg: &mut Svg, base: f64, layer: &LayerRow, name: &str) {
         let (left, tallest, step) = (Self::LEFT, Self::TALL, self.step());
+        let colour = LayerColour::of_row(layer).class();
         let counts: u64 = layer.sizes.iter().map(|(_, count)| count).sum();
         let mut shares = vec![0.0; self.bins];
         for (bytes, count) in &layer.sizes {
@@ -61,7 +63,7 @@ impl SizeAxis {
             let tall = (share / highest * (tallest - 12.0)).max(1.0);
             let x = left + bin as f64 * step;
             let title = format!("{name}: from {}: {}", units::bytes(from), units::share(*share));
-            svg.titled("bar", &title, |svg| {
+            svg.titled(&format!("bar {colour}"), &title, |svg| {
                 svg.rect("hit", x, base - tallest, step, tallest);
                 svg.rect("plain", x + step * 0.08, base - tall, step * 0.84, tall);
                 // Only what stands out is labelled; the rest is a look away.
@@ -105,8 +107,14 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
     Some(svg.finish())
 }
 
-/// Layers' names, and the points of their common curve: a distance and the share of requests within it.
-type SeekCurve = (String, Vec<(f64, f64)>);
+/// A curve that one layer has or several have.
+struct SeekCurve {
+    names: String,
+    /// Of the first of them.
+    colour: LayerColour,
+    /// Distances, and the share of requests within each.
+    points: Vec<(f64, f64)>,
+}
 
 /// Layers that hand requests on in the same order have one curve, which would hide all but the last of them.
 fn seek_curves(layers: &[LayerRow]) -> Vec<SeekCurve> {
@@ -114,9 +122,9 @@ fn seek_curves(layers: &[LayerRow]) -> Vec<SeekCurve> {
     let with_seeks = layers.iter().filter_map(|layer| Some((layer, layer.seeks.as_ref()?)));
     for (layer, seeks) in with_seeks.filter(|(_, s)| s.count > 1 && !s.cdf_sectors.is_empty()) {
         let (name, points) = (layer.name_among(layers), seeks.normalised_cdf().collect::<Vec<_>>());
-        match shown.iter_mut().find(|(_, known)| alike(known, &points)) {
-            Some((names, _)) => *names = format!("{names}, {name}"),
-            None => shown.push((name, points)),
+        match shown.iter_mut().find(|known| alike(&known.points, &points)) {
+            Some(known) => known.names = format!("{}, {name}", known.names),
+            None => shown.push(SeekCurve { names: name, colour: LayerColour::of_row(layer), points }),
         }
     }
     shown
@@ -173,7 +181,7 @@ impl SeekPlane {
     }
 
     /// A curve and its line of the legend.
-    fn curve(&self, svg: &mut Svg, index: usize, (names, points): &SeekCurve) {
+    fn curve(&self, svg: &mut Svg, index: usize, SeekCurve { names, colour, points }: &SeekCurve) {
         let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
         let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);
         let half = if median > 0.0 { format!(", half within {}", of_range(median)) } else { String::new() };
@@ -186,7 +194,7 @@ impl SeekPlane {
             data.push_str(&format!("{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' }));
         }
         let left = Self::LEFT;
-        svg.titled("curve", &words, |svg| {
+        svg.titled(&format!("curve {}", colour.class()), &words, |svg| {
             svg.path(&class, &format!("M{left:.1} {:.1}h34", y - 4.0));
             let shown = fitted(&words, Self::WIDTH - left - 44.0, LETTER);
             svg.text("name", left + 42.0, y, Anchor::Start, &shown);

@@ -2,12 +2,15 @@
 
 mod classes;
 mod distributions;
+mod flame;
 mod picture;
 mod timeline;
 mod waterfall;
 
-pub use picture::render_waterfalls_svg;
+pub use picture::{render_time_spent_svg, render_waterfalls_svg};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use minijinja::Value;
 use serde::Serialize;
 
@@ -18,7 +21,10 @@ use crate::view::{JoinRow, LayerRow, TraceView};
 /// The part of a cell's page that comes from its traces.
 #[derive(Debug, Serialize)]
 pub(super) struct TracePage {
+    flames: Vec<FlamePage>,
     waterfalls: Vec<WaterfallPage>,
+    /// A compressed trace for Perfetto, in base64; empty without one.
+    perfetto: String,
     classes: Value,
     class_table: Option<classes::ClassTable>,
     joins: Vec<JoinPage>,
@@ -26,6 +32,13 @@ pub(super) struct TracePage {
     seeks: Value,
     timelines: Value,
     remarks: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FlamePage {
+    name: &'static str,
+    words: String,
+    svg: Value,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,8 +82,15 @@ impl TracePage {
             words: sentence(&waterfall.words()),
             svg: drawn(Some(waterfall::waterfall_svg(waterfall, from))),
         });
+        let spent = trace.map(|t| t.time_spent.as_slice()).unwrap_or_default().iter();
+        let flames = spent.filter_map(|spent| {
+            let svg = drawn(Some(flame::flame_svg(spent)?));
+            Some(FlamePage { name: spent.operation.word(), words: sentence(&spent.heading()), svg })
+        });
         let joins = trace.map(|t| t.joins.as_slice()).unwrap_or_default();
         let page = Self {
+            flames: flames.collect(),
+            perfetto: trace.map(|t| BASE64_STANDARD.encode(&t.perfetto_gz)).unwrap_or_default(),
             waterfalls: waterfalls.collect(),
             classes: drawn(classes::classes_svg(layers)),
             class_table: classes::class_table(layers),
@@ -86,16 +106,18 @@ impl TracePage {
     /// Sizes are in the table of layers already; alone they are no reason for a section.
     pub(super) fn says_more(&self) -> bool {
         !self.waterfalls.is_empty()
+            || !self.flames.is_empty()
             || !self.joins.is_empty()
             || !self.remarks.is_empty()
             || [&self.classes, &self.seeks, &self.timelines].iter().any(|chart| chart.is_true())
     }
 
-    /// Leaves out the pictures of sizes, distances and time.
+    /// Leaves out the pictures of sizes, distances and time, and the trace for Perfetto.
     pub(super) fn keep_requests_only(&mut self) {
         for chart in [&mut self.sizes, &mut self.seeks, &mut self.timelines] {
             *chart = Value::from(());
         }
+        self.perfetto.clear();
     }
 }
 

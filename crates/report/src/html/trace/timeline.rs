@@ -2,6 +2,7 @@
 
 use nestor_trace::metrics::Timeline;
 
+use crate::html::layer_colour::LayerColour;
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, ticks};
 use crate::html::typeset;
 use crate::units;
@@ -105,8 +106,9 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
         let middle = base - TALL / 2.0;
         let (name, machine) = (&layer.short_name, layer.machine.to_string());
-        svg.text("name", 2.0, middle, Anchor::Start, &fitted(name, NAME - 8.0, LETTER));
-        svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(&machine, NAME - 8.0, SMALL));
+        svg.rect(&format!("layer {}", LayerColour::of_row(layer).class()), 2.0, base - TALL, 4.0, TALL);
+        svg.text("name", 12.0, middle, Anchor::Start, &fitted(name, NAME - 18.0, LETTER));
+        svg.text("what", 12.0, middle + 14.0, Anchor::Start, &fitted(&machine, NAME - 18.0, SMALL));
         let frame = |x: f64, top: f64| Frame { x, base, width: CHART, seconds, top };
         chart(&mut svg, layer, throughput, &frame(LEFT, fastest), units::rate);
         chart(&mut svg, layer, depth, &frame(RIGHT, depth.top()), requests);
@@ -165,7 +167,7 @@ fn chart(svg: &mut Svg, layer: &LayerRow, series: &Series, frame: &Frame, words:
     };
     let mean = series.values.iter().sum::<f64>() / series.values.len().max(1) as f64;
     let title = format!("{}: mean {}, maximum {}", layer.short_name, words(mean), words(series.top()));
-    svg.titled("series", &title, |svg| {
+    svg.titled(&format!("series {}", LayerColour::of_row(layer).class()), &title, |svg| {
         svg.rect("hit", frame.x, frame.base - TALL, frame.width, TALL);
         svg.path("area", &steps(&series.values, true));
         if !series.highest.is_empty() {

@@ -2,6 +2,7 @@
 
 use nestor_correlate::Origin;
 
+use crate::html::layer_colour::LayerColour;
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
@@ -87,7 +88,7 @@ pub(super) fn names_end(waterfalls: &[Waterfall]) -> f64 {
 }
 
 fn indent(row: &WaterfallRow) -> f64 {
-    2.0 + row.depth.min(8) as f64 * INDENT
+    10.0 + row.depth.min(8) as f64 * INDENT
 }
 
 /// `from` is where the bars begin, see [`names_end`].
@@ -166,9 +167,11 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &WaterfallRow, y: f64) {
         (axis.at(row.queued_ns), axis.at(row.issued_ns), axis.at(row.completed_ns));
     let (left, from) = (indent(row), axis.from);
     let (name, what) = labels(row);
-    svg.titled(&format!("bar c-{}", row.carries.name()), &title(row), |svg| {
+    let colour = LayerColour::of_level(&row.name).class();
+    svg.titled(&format!("bar c-{} {colour}", row.carries.name()), &title(row), |svg| {
         // The whole row can be pointed at, not only the bar, which may be a hair.
         svg.rect("hit", 0.0, y, WIDTH, ROW);
+        svg.rect("layer", left - 8.0, top, 4.0, BAR);
         let room = from - left - 10.0;
         let name = fitted(&name, room * 0.6, LETTER);
         let taken = text_width(&name, LETTER) + 8.0;

@@ -2,14 +2,19 @@
 
 mod certainty;
 mod joins;
+mod time_spent;
 mod waterfall;
 
 use certainty::certainty;
 pub use joins::{JoinRow, LevelName, OriginShare};
+pub use time_spent::{LevelTime, TimeSpent};
 pub use waterfall::{Part, Waterfall, WaterfallRow};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;
+use nestor_export::{Trace, write_perfetto};
 use nestor_results::{Measured, TraceCost};
 use serde::Serialize;
 
@@ -25,8 +30,14 @@ pub struct TraceView {
     /// How far the joins agree with marks in the data, where the workload makes them (`stamps:`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
-    /// Some requests from top to bottom.
+    /// Where the time of each class of operations went, the slowest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub time_spent: Vec<TimeSpent>,
+    /// Some requests from top to bottom, those of the slowest operation first.
     pub waterfalls: Vec<Waterfall>,
+    /// Those requests and the ones around the run's middle as a trace for Perfetto, compressed by gzip; empty where none was kept.
+    #[serde(skip)]
+    pub perfetto_gz: Vec<u8>,
     /// What makes it less certain than it seems.
     pub remarks: Vec<String>,
 }
@@ -36,11 +47,16 @@ impl TraceView {
     pub fn of(correlation: &Correlation, names: &ShortNames<'_>) -> Self {
         let names = LevelName::of(&correlation.levels, names);
         let distinct = LevelName::distinct(&names);
+        let mut waterfalls: Vec<Waterfall> =
+            correlation.trees.iter().filter_map(|tree| Waterfall::of(tree, &distinct)).collect();
+        Waterfall::sort_slowest_first(&mut waterfalls);
         Self {
             certainty: certainty(correlation, &distinct),
             joins: JoinRow::of(correlation, &names),
             agreement: correlation.agreement.clone(),
-            waterfalls: correlation.trees.iter().filter_map(|tree| Waterfall::of(tree, &distinct)).collect(),
+            time_spent: TimeSpent::of(correlation, &distinct),
+            waterfalls,
+            perfetto_gz: perfetto_gz(correlation),
             remarks: correlation.remarks.clone(),
         }
     }
@@ -52,5 +68,18 @@ impl TraceView {
         view.certainty.extend(cost.map(TraceCost::in_words));
         view.remarks.extend(measured.trace_remarks.iter().cloned());
         (view != Self::default()).then_some(view)
+    }
+}
+
+/// What was kept in memory can be read, and so be written.
+fn perfetto_gz(correlation: &Correlation) -> Vec<u8> {
+    let trace = Trace::of_kept(correlation);
+    if trace.levels.is_empty() {
+        return Vec::new();
+    }
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::default());
+    match write_perfetto(&trace, &mut compressed).map(|_| compressed.finish()) {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }

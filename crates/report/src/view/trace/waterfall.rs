@@ -1,6 +1,6 @@
 //! One request and everything it caused, as bars on one axis of time.
 
-use nestor_correlate::{LevelIndex, Node, Origin, SampledTree};
+use nestor_correlate::{Choice, LevelIndex, Node, Origin, Rank, SampledTree};
 use nestor_layout::Class;
 use nestor_trace::Operation;
 use serde::Serialize;
@@ -16,7 +16,10 @@ const MOST_CHILDREN: usize = 8;
 /// A request from top to bottom.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waterfall {
-    /// Why it was chosen: `median read`.
+    /// Why it was chosen.
+    #[serde(skip)]
+    pub choice: Choice,
+    /// The same in words: `median read`.
     pub name: String,
     /// What it is: `write of 8 KiB, file data`.
     pub what: String,
@@ -94,12 +97,37 @@ impl Waterfall {
         };
         let size = if r.bytes > 0 { format!(" of {}", units::bytes(r.bytes)) } else { String::new() };
         Some(Self {
+            choice: tree.choice,
             name: tree.choice.to_string(),
             what: format!("{}{size}{class}", r.operation.word()),
             total_ns: r.completed_ns.saturating_sub(r.queued_ns),
             parts: parts(root, &nodes, names),
             rows,
         })
+    }
+
+    /// What is asked for and how its latency stands among the others'; `None` for one that was chosen otherwise.
+    pub fn operation_and_rank(&self) -> Option<(Operation, Rank)> {
+        match self.choice {
+            Choice::Latency(rank, operation) => Some((operation, rank)),
+            Choice::AroundTheMiddle => None,
+        }
+    }
+
+    /// Puts the operation whose median is slowest first. Those of one operation stay in their order.
+    pub fn sort_slowest_first(waterfalls: &mut [Self]) {
+        let medians: Vec<(Operation, u64)> = waterfalls
+            .iter()
+            .filter_map(|one| match one.operation_and_rank()? {
+                (operation, Rank::Median) => Some((operation, one.total_ns)),
+                _ => None,
+            })
+            .collect();
+        let median_ns = |one: &Self| {
+            let (operation, _) = one.operation_and_rank()?;
+            medians.iter().find(|(of, _)| *of == operation).map(|(_, median_ns)| *median_ns)
+        };
+        waterfalls.sort_by_key(|one| std::cmp::Reverse(median_ns(one)));
     }
 
     /// Where the time went, in a sentence.
