@@ -172,7 +172,7 @@ pub fn count(number: u64) -> String {
 /// Three significant digits, in groups of three: `0.12`, `41.7`, `46 400`. Below 1, two decimals.
 pub fn digits(value: f64) -> String {
     match value.abs() {
-        v if v >= 999.5 && v < 1e15 => {
+        v if (999.5..1e15).contains(&v) => {
             let last_kept = 10f64.powi(v.log10().floor() as i32 - 2);
             let rounded = count(((v / last_kept).round() * last_kept) as u64);
             if value < 0.0 { format!("-{rounded}") } else { rounded }
