@@ -49,6 +49,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("layout-jfs", |data| images::read_patched("jfs", data)),
     ("layout-reiserfs", |data| images::read_patched("reiserfs", data)),
     ("layout-btrfs", |data| images::read_patched("btrfs", data)),
+    ("layout-nilfs2", |data| images::read_patched("nilfs2", data)),
     ("stack", |data| text(data, stack)),
     ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
     ("profile", |data| text(data, profile)),

@@ -365,8 +365,8 @@ mod tests {
             medium_write_bytes: 6 << 20,
             ..trace(0, 0)
         };
-        insta::assert_snapshot!(words(&[trace(64, 64), unflushed.clone()]), @"what the guest has not flushed; flushes reach the disk (seen: 64 at the disk for 64 of the guest's); unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB had not reached the disk at the end of run 9)");
-        insta::assert_snapshot!(words(&[unflushed]), @"not known: in run 9 the guest flushed 0 times, too rarely to tell; unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB had not reached the disk at the end of run 9)");
+        insta::assert_snapshot!(words(&[trace(64, 64), unflushed.clone()]), @"what the guest has not flushed; flushes reach the disk (seen: 64 at the disk for 64 of the guest's); unflushed data stay in host memory (seen: 3.00 MiB of 9.00 MiB had not reached the disk at the end of run 9)");
+        insta::assert_snapshot!(words(&[unflushed]), @"not known: in run 9 the guest flushed 0 times, too rarely to tell; unflushed data stay in host memory (seen: 3.00 MiB of 9.00 MiB had not reached the disk at the end of run 9)");
     }
 
     #[test]

@@ -46,6 +46,14 @@ impl Instance {
         fs::write(&path, value).map_err(TraceError::io("set", &path))
     }
 
+    /// Adds to what a file has.
+    pub fn append(&self, file: &str, value: &str) -> Result<(), TraceError> {
+        let path = self.path.join(file);
+        let added =
+            OpenOptions::new().append(true).open(&path).and_then(|mut to| to.write_all(value.as_bytes()));
+        added.map_err(TraceError::io("add to", &path))
+    }
+
     /// Switches an event of a group on; `false` if the kernel does not have it.
     pub fn enable(&self, group: &str, event: &str, filter: Option<&str>) -> Result<bool, TraceError> {
         let event = format!("events/{group}/{event}");

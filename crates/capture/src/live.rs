@@ -7,7 +7,7 @@
 //! of processes holds for all events of an instance, and requests are done in the context of whatever runs. A ring's requests may be done
 //! by a thread of the kernel's, so the events of rings are those of everybody; they are few where nobody else has rings.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
@@ -60,6 +60,8 @@ impl LiveEvent {
 pub struct LiveCapture {
     block: Stream,
     calls: Option<Stream>,
+    /// Threads whose calls are recorded, as far as they were named.
+    threads: BTreeSet<u32>,
     /// Why calls are not recorded, if they were wanted.
     no_calls: Option<String>,
     // Last, so that tracefs is let go after the instances.
@@ -84,7 +86,20 @@ impl LiveCapture {
         for stream in std::iter::once(&block).chain(&calls) {
             stream.instance.set("tracing_on", "1")?;
         }
-        Ok(Self { block, calls, no_calls, _tracefs: tracefs })
+        let threads = options.threads.iter().copied().collect();
+        Ok(Self { block, calls, threads, no_calls, _tracefs: tracefs })
+    }
+
+    /// Records the calls of more threads, and gives whether there was a new one. A thread that is started after the threads were
+    /// listed and before recording began is not among those that the kernel adds, so they are listed again after the beginning.
+    ///
+    /// # Errors
+    /// The kernel does not take them.
+    pub fn add_threads(&mut self, threads: &[u32]) -> Result<bool, TraceError> {
+        let new: Vec<u32> = threads.iter().copied().filter(|thread| self.threads.insert(*thread)).collect();
+        let Some(calls) = self.calls.as_ref().filter(|_| !new.is_empty()) else { return Ok(false) };
+        calls.instance.append("set_event_pid", &listed(&new))?;
+        Ok(true)
     }
 
     /// Why calls are not recorded, if they were wanted.
@@ -129,12 +144,7 @@ fn calls(tracefs: &Path, threads: &[u32]) -> Result<Stream, TraceError> {
     instance.prepare()?;
     // Threads that they start are added by the kernel (Documentation/trace/ftrace.rst, `event-fork`).
     instance.set("options/event-fork", "1")?;
-    let mut list = String::new();
-    for thread in threads {
-        // Writing to a String never fails.
-        let _ = write!(list, "{thread} ");
-    }
-    instance.set("set_event_pid", &list)?;
+    instance.set("set_event_pid", &listed(threads))?;
     let mut found = 0;
     for (call, _) in CALLS {
         for side in ["enter", "exit"] {
@@ -146,6 +156,11 @@ fn calls(tracefs: &Path, threads: &[u32]) -> Result<Stream, TraceError> {
         return Err(TraceError::Capture { device: tracefs.to_path_buf(), method: "tracefs", reason });
     }
     Stream::of(instance)
+}
+
+/// As the kernel takes a list of processes.
+fn listed(threads: &[u32]) -> String {
+    threads.iter().map(|thread| format!("{thread} ")).collect()
 }
 
 /// The text of one instance, line by line.

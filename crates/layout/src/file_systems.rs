@@ -19,13 +19,14 @@ pub(crate) struct FileSystem {
 /// In the order in which they are tried, which matters where a device still carries an older magic number. mkfs.xfs,
 /// mkfs.btrfs and mkreiserfs clear the beginning of the device, mke2fs its first sectors only; so where a magic number
 /// of ext or xfs stands beside one that lies further on, it is the newer.
-pub(crate) static FILE_SYSTEMS: [&FileSystem; 6] = [
+pub(crate) static FILE_SYSTEMS: [&FileSystem; 7] = [
     &crate::ext::FILE_SYSTEM,
     &crate::xfs::FILE_SYSTEM,
     &crate::jfs::FILE_SYSTEM,
     &crate::reiserfs::FILE_SYSTEM,
     &crate::btrfs::FILE_SYSTEM,
     &crate::f2fs::FILE_SYSTEM,
+    &crate::nilfs2::FILE_SYSTEM,
 ];
 
 /// All names, for messages.

@@ -17,6 +17,7 @@ mod file_systems;
 mod hostile;
 mod jfs;
 mod layout;
+mod nilfs2;
 mod partitions;
 mod read_at;
 mod reiserfs;

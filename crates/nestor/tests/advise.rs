@@ -213,7 +213,7 @@ fn a_number_of_memory_is_never_the_best() {
     let last = stacks.last().expect("a last place");
     assert_eq!(last["stack"], cached);
     let reason = last["not_physical"].as_str().expect("a reason");
-    assert!(reason.contains("0 % of the 4.0 MiB written reached the"), "{reason}");
+    assert!(reason.contains("0 % of the 4.00 MiB written reached the"), "{reason}");
     assert!(stacks[..11].iter().all(|one| one["not_physical"].is_null()), "{advice}");
     let text = said(&sandbox, &arguments);
     assert!(

@@ -117,7 +117,7 @@ fn equations_of_a_run_are_said_or_why_they_are_not() {
     assert!(untraced.contains("--trace layers, which follows no request"), "{untraced}");
     assert!(untraced.contains("to know it: nestor run ext4/hdd"), "{untraced}");
     let known = asked("2", &[]);
-    for words in ["journal", "40.0 %", "block driver", "1.5 ms", "in virtual time only"] {
+    for words in ["journal", "40.0 %", "block driver", "1.50 ms", "in virtual time only"] {
         assert!(known.contains(words), "{words}\n{known}");
     }
     let value = json(&asked("2", &["--json"]));

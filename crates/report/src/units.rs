@@ -25,10 +25,7 @@ pub fn spread(mean: &Mean, rates: &[f64], unit: RateUnit) -> Option<String> {
 }
 
 fn without_unit(value: f64, unit: RateUnit) -> String {
-    match unit {
-        RateUnit::OperationsPerSecond if value >= 100.0 => count(value.round() as u64),
-        unit => digits(value / unit.scale()),
-    }
+    digits(value / unit.scale())
 }
 
 /// A mean of seconds without the unit, with half its interval: `6.000 ± 0.248`.

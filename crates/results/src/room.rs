@@ -156,12 +156,12 @@ mod tests {
             refusal(&move |path| Some(if path.starts_with("/work") { (1, work) } else { (2, home) }))
         };
         assert_eq!(apart(3 * GIB, GIB), "it fits");
-        insta::assert_snapshot!(apart(2_900 << 20, GIB), @r"
-        the study may need 3.0 GiB for data of the modelled disk (/work), but only 2.8 GiB are free
+        insta::assert_snapshot!(apart(2_900 << 20, GIB), @"
+        the study may need 3.00 GiB for data of the modelled disk (/work), but only 2.83 GiB are free
           nothing was begun; free some space, or name another work directory, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
-        insta::assert_snapshot!(apart(3 * GIB, 0), @r"
-        the study may need 1.0 GiB for results (/home/r.sqlite), but only 0 B are free
+        insta::assert_snapshot!(apart(3 * GIB, 0), @"
+        the study may need 1.00 GiB for results (/home/r.sqlite), but only 0 B are free
           nothing was begun; free some space, or name another results file, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
     }
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn on_one_file_system_they_add_up() {
         assert_eq!(refusal(&|_| Some((1, 4 * GIB))), "it fits");
-        insta::assert_snapshot!(refusal(&|_| Some((1, 3 * GIB))), @r"
-        the study may need 4.0 GiB for data of the modelled disk (/work) and results (/home/r.sqlite), but only 3.0 GiB are free
+        insta::assert_snapshot!(refusal(&|_| Some((1, 3 * GIB))), @"
+        the study may need 4.00 GiB for data of the modelled disk (/work) and results (/home/r.sqlite), but only 3.00 GiB are free
           nothing was begun; free some space, or name another work directory, or another results file, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
     }

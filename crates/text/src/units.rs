@@ -7,11 +7,7 @@ pub fn rate(bytes_per_second: f64) -> String {
 
 /// Operations per second: `142 IOPS`.
 pub fn iops(operations_per_second: f64) -> String {
-    if operations_per_second < 100.0 {
-        format!("{} IOPS", digits(operations_per_second))
-    } else {
-        format!("{} IOPS", count(operations_per_second.round() as u64))
-    }
+    format!("{} IOPS", digits(operations_per_second))
 }
 
 /// A percentage with sign: one decimal below 100 %, none above.
@@ -32,14 +28,14 @@ pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Binary sizes: `512.0 MiB`, `8 KiB`, `512 B`.
+/// Binary sizes with three significant digits: `512 MiB`, `1.02 MiB`, `8 KiB`, `512 B`.
 pub fn bytes(bytes: u64) -> String {
-    in_binary_unit(bytes, |unit| unit == "KiB")
+    in_binary_unit(bytes, |unit| unit == "KiB", digits)
 }
 
 /// Binary sizes that somebody chose, without a decimal where there is none: `512 MiB`, `1.5 GiB`, `8 KiB`.
 pub fn size(bytes: u64) -> String {
-    in_binary_unit(bytes, |_| true)
+    in_binary_unit(bytes, |_| true, |value| format!("{value:.1}"))
 }
 
 /// A unit of bytes, for numbers that are to have the same one.
@@ -117,29 +113,33 @@ impl Scale {
 }
 
 /// In the largest unit of which there is one; a whole number of a unit is written without a decimal where `may_be_whole`.
-fn in_binary_unit(bytes: u64, may_be_whole: impl Fn(&str) -> bool) -> String {
+fn in_binary_unit(bytes: u64, may_be_whole: impl Fn(&str) -> bool, number: impl Fn(f64) -> String) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1_024 {
         return format!("{bytes} B");
     }
     let mut value = bytes as f64 / 1_024.0;
     let mut unit = 0;
-    while value >= 1_023.95 && unit + 1 < UNITS.len() {
+    while value >= 1_023.5 && unit + 1 < UNITS.len() {
         value /= 1_024.0;
         unit += 1;
     }
     let is_whole = bytes.is_multiple_of(1 << (10 * (unit + 1)));
-    let decimals = if is_whole && may_be_whole(UNITS[unit]) { 0 } else { 1 };
-    format!("{value:.decimals$} {}", UNITS[unit])
+    if is_whole && may_be_whole(UNITS[unit]) {
+        return format!("{value:.0} {}", UNITS[unit]);
+    }
+    // Up to 1023 of a unit: all digits before the point.
+    let number = if value >= 999.5 { format!("{value:.0}") } else { number(value) };
+    format!("{number} {}", UNITS[unit])
 }
 
-/// Durations: `850 ns`, `12.3 us`, `61.0 ms`, `1.23 s`.
+/// Durations with three significant digits: `850 ns`, `12.3 us`, `612 ms`, `1.23 s`.
 pub fn duration_ns(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 999.5 => format!("{ns:.0} ns"),
-        ns if ns < 999_950.0 => format!("{:.1} us", ns / 1e3),
-        ns if ns < 999_950_000.0 => format!("{:.1} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
+        ns if ns < 999_500.0 => format!("{} us", digits(ns / 1e3)),
+        ns if ns < 999_500_000.0 => format!("{} ms", digits(ns / 1e6)),
+        ns => format!("{} s", digits(ns / 1e9)),
     }
 }
 
@@ -169,9 +169,14 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// Three significant digits, or all digits before the point.
+/// Three significant digits, in groups of three: `0.12`, `41.7`, `46 400`. Below 1, two decimals.
 pub fn digits(value: f64) -> String {
     match value.abs() {
+        v if (999.5..1e15).contains(&v) => {
+            let last_kept = 10f64.powi(v.log10().floor() as i32 - 2);
+            let rounded = count(((v / last_kept).round() * last_kept) as u64);
+            if value < 0.0 { format!("-{rounded}") } else { rounded }
+        }
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
         v if v >= 0.000_5 || v == 0.0 => format!("{value:.2}"),
@@ -226,19 +231,23 @@ mod tests {
         );
         assert_eq!(
             [bytes(512), bytes(8_192), bytes(512 << 20), bytes(1 << 40)],
-            ["512 B", "8 KiB", "512.0 MiB", "1.0 TiB"]
+            ["512 B", "8 KiB", "512 MiB", "1.00 TiB"]
         );
         assert_eq!(
             [size(512), size(8_192), size(512 << 20), size(3 << 29), size((1 << 20) + 1), size(1 << 40)],
             ["512 B", "8 KiB", "512 MiB", "1.5 GiB", "1.0 MiB", "1 TiB"]
         );
-        assert_eq!([bytes(1_500), bytes((1 << 20) - 1), bytes(u64::MAX)], ["1.5 KiB", "1.0 MiB", "16.0 EiB"]);
+        assert_eq!(
+            [bytes(1_500), bytes((1 << 20) - 1), bytes(u64::MAX)],
+            ["1.46 KiB", "1.00 MiB", "16.0 EiB"]
+        );
         assert_eq!(
             [850.0, 12_300.0, 61e6, 999_960.0, 1.234e9].map(duration_ns),
-            ["850 ns", "12.3 us", "61.0 ms", "1.0 ms", "1.23 s"]
+            ["850 ns", "12.3 us", "61.0 ms", "1.00 ms", "1.23 s"]
         );
         assert_eq!([0, 999, 1_000, 107_768].map(count), ["0", "999", "1 000", "107 768"]);
         assert_eq!([-14.68, 0.04, -0.04, 100.4].map(signed), ["-14.7", "+0.0", "+0.0", "+100"]);
-        assert_eq!([iops(50.0), iops(142.4), iops(13_500.0)], ["50.0 IOPS", "142 IOPS", "13 500 IOPS"]);
+        assert_eq!([iops(50.0), iops(142.4), iops(46_391.0)], ["50.0 IOPS", "142 IOPS", "46 400 IOPS"]);
+        assert_eq!([999.4, 999.6, -1_234.0, 9_996.0].map(digits), ["999", "1 000", "-1 230", "10 000"]);
     }
 }

@@ -291,7 +291,7 @@ fn what_cannot_be_read_is_refused_in_words() {
     assert!(matches!(read(&&[][..]), Err(LayoutError::NotKnown)));
     insta::assert_snapshot!(
         LayoutError::NotKnown,
-        @"the device has no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs, f2fs), and no partition with one"
+        @"the device has no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs, f2fs, nilfs2), and no partition with one"
     );
     let journal = make(directory.path(), None, 8 << 20, "-O journal_dev -b 4096");
     let error = read(&File::open(&journal).unwrap()).unwrap_err();

@@ -84,7 +84,7 @@ fn every_cell_leads_from_the_application_to_the_medium() {
         .collect();
     assert!(places.is_sorted());
     for needed in
-        ["seek 62 %", "from memory: some of the data never reached the medium", "256.0 MiB, CPUs busy 22 %"]
+        ["seek 62 %", "from memory: some of the data never reached the medium", "256 MiB, CPUs busy 22 %"]
     {
         assert!(nested.contains(needed), "{needed}");
     }

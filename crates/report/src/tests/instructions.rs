@@ -67,10 +67,10 @@ fn processor_time_that_a_program_says_is_shown_of_each_of_its_tests() {
     measured.load.operations.insert(OperationClass("put-block".to_owned()), alone);
     let text = run_text(&RunView::of(&borrowed(&stored(records))).unwrap(), Style::plain());
     let from = text.find("  test ").unwrap();
-    insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @r"
-      test       operations  a second      moves  processor  per operation
-      put-block       2 048     10240  83.9 MB/s       25 %        24.4 us
-      processor time as the program says it: that of its own machine's kernel
+    insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @"
+    test       operations  a second      moves  processor  per operation
+    put-block       2 048    10 200  83.9 MB/s       25 %        24.4 us
+    processor time as the program says it: that of its own machine's kernel
     ");
     let silent = run_text(&RunView::of(&borrowed(&counted(0, 1_000))).unwrap(), Style::plain());
     assert!(!silent.contains("processor time as the program says it"), "{silent}");

@@ -113,7 +113,7 @@ pub(super) fn view_of_two() -> RunView {
 fn a_life_without_a_load_is_shown_without_throughput() {
     let runs = stored(blocks(COPY, 3_700, false));
     let view = RunView::of(&borrowed(&runs)).unwrap();
-    insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
+    insta::assert_snapshot!(run_text(&view, Style::plain()), @"
     ext3/kvm/copy:scp/ext3/hdd//link/raw/ext3/hdd  life:cycle  (one instance, in which nothing runs)
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
@@ -128,12 +128,12 @@ fn a_life_without_a_load_is_shown_without_throughput() {
       cleanup                 0.015   0.1 %  |                   #|    0.0        12.6     1.0               0.0     0.0
       whole                  11.865
       transfer: the processors of the host set the pace, busy 97 % of the time
-      boot: first process after 640.0 ms, agent's hello after 2.15 s
+      boot: first process after 640 ms, agent's hello after 2.15 s
       link and disks in MB, without 50.0 ms of the laboratory's own
       of run 2, the one with median life
 
-      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
-        256.0 MiB
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.00 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
+        256 MiB
       caches: emptied in every machine before measuring; disk timing: model's timing off while preparing, on while
         measuring; kvm cache: writethrough; working set: 64 MiB
       measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
@@ -184,8 +184,8 @@ fn the_page_of_a_run_has_a_timeline_and_a_table_of_each_instance() {
         "transfer: 7.100 s, from 0.000 s to 7.120 s",
         "<caption>life of instance 1</caption>",
         "whole life, mean of 2 instances",
-        "transfer: the processors of the host set the pace, busy 97\u{a0}% of the time; boot: first process after 640.0\u{a0}ms",
-        "134.0\u{a0}MiB",
+        "transfer: the processors of the host set the pace, busy 97\u{a0}% of the time; boot: first process after 640\u{a0}ms",
+        "134\u{a0}MiB",
         ">transfer</text>",
     ] {
         assert!(html.contains(said), "{said}");

@@ -33,12 +33,12 @@ fn calls_are_shown_by_procedure_and_frames_by_direction() {
     let view = RunView::of(&borrowed(&stored)).unwrap();
     let text = run_text(&view, Style::plain());
     let from = text.find("  calls of").unwrap();
-    insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @r"
-      calls of nfs:vers=3  per operation  client  server     sent   received  response
-      WRITE                        0.109   4 200   4 200  4.2 MiB  546.9 KiB    2.0 ms
-      GETATTR                      0.000       2       2    184 B      224 B         -
-      total                        0.109   4 202
-      link: 9 100 frames and 4.8 MiB (3 lost) to the server, 4 202 frames and 820.3 KiB to the client
+    insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @"
+    calls of nfs:vers=3  per operation  client  server      sent  received  response
+    WRITE                        0.109   4 200   4 200  4.20 MiB   547 KiB   2.00 ms
+    GETATTR                      0.000       2       2     184 B     224 B         -
+    total                        0.109   4 202
+    link: 9 100 frames and 4.77 MiB (3 lost) to the server, 4 202 frames and 820 KiB to the client
     ");
     assert_eq!(view.networks[0].procedures[0].procedure, "WRITE", "the most frequent is first");
 }
@@ -57,7 +57,7 @@ fn a_network_disk_makes_no_calls_and_its_frames_are_shown() {
     let from = text.find("  nbd, link").unwrap();
     assert_eq!(
         text[from..].lines().next().unwrap(),
-        "  nbd, link: 9 100 frames and 4.8 MiB (3 lost) to the server, 4 202 frames and 820.3 KiB to the client"
+        "  nbd, link: 9 100 frames and 4.77 MiB (3 lost) to the server, 4 202 frames and 820 KiB to the client"
     );
     assert_eq!((view.networks[0].calls, view.networks[0].calls_per_operation), (0, None));
 }
@@ -115,16 +115,16 @@ fn recorded_calls_are_a_row_of_the_layers_and_their_time_is_divided() {
     let text = run_text(&view, Style::plain());
     let from = text.find("  time of calls of").unwrap();
     insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @"
-    time of calls of nfs:vers=3  calls  read  written   queue   between    server   after  response p50       p99
-    WRITE                            3   0 B  3.0 MiB  2.0 us  200.0 us  399.9 us  2.0 us      500.2 us  800.3 us
-    COMMIT                           1   0 B      0 B       -         -         -       -        9.0 ms    9.0 ms
-    all                              4   0 B  3.0 MiB  2.0 us  200.0 us  399.9 us  2.0 us      500.2 us    9.0 ms
+    time of calls of nfs:vers=3  calls  read   written    queue  between  server    after  response p50      p99
+    WRITE                            3   0 B  3.00 MiB  2.00 us   200 us  400 us  2.00 us        500 us   800 us
+    COMMIT                           1   0 B       0 B        -        -       -        -       9.00 ms  9.00 ms
+    all                              4   0 B  3.00 MiB  2.00 us   200 us  400 us  2.00 us        500 us  9.00 ms
     5 events of calls are missing: all counts are lower bounds
     ");
     let from = text.find("  files of").unwrap();
     insta::assert_snapshot!(text[from..].lines().take(2).collect::<Vec<_>>().join("\n"), @"
-    files of nfs:vers=3 at the server  accesses    bytes  files         most have  sequential  mean distance
-    writes                                    3  3.0 MiB      1  1.0 MiB (66.7 %)      66.7 %        256 KiB
+    files of nfs:vers=3 at the server  accesses     bytes  files          most have  sequential  mean distance
+    writes                                    3  3.00 MiB      1  1.00 MiB (66.7 %)      66.7 %        256 KiB
     ");
 }
 
@@ -162,12 +162,12 @@ fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
     let row = &view.layers[1];
     assert_eq!((row.requests, row.bytes, row.trace_point), (Some(9100), Some(5_000_000), Some("frame log")));
     assert_eq!(row.dropped_events, 7);
-    insta::assert_snapshot!(link_table(&view.links[0], Style::plain())[1..].join("\n"), @r"
-      frames of link:rate=1gbit  frames    bytes        rate   busy  queue mean     p50     p99  wire mean       p50       p99
-      to the server               9 100  4.8 MiB  4.2 Mbit/s  0.4 %      1.0 us  1.0 us  2.0 us   766.7 us  700.4 us  900.1 us
-      to the client                   0      0 B  0.0 Mbit/s  0.0 %           -       -       -          -         -         -
-      of the data to the server, TCP sent 2 KiB again; what was lost held it up for 204.0 ms
-      7 frames are missing in the log: all counts are lower bounds
+    insta::assert_snapshot!(link_table(&view.links[0], Style::plain())[1..].join("\n"), @"
+    frames of link:rate=1gbit  frames     bytes        rate   busy  queue mean      p50      p99  wire mean     p50     p99
+    to the server               9 100  4.77 MiB  4.2 Mbit/s  0.4 %     1.00 us  1.00 us  2.00 us     767 us  700 us  900 us
+    to the client                   0       0 B  0.0 Mbit/s  0.0 %           -        -        -          -       -       -
+    of the data to the server, TCP sent 2 KiB again; what was lost held it up for 204 ms
+    7 frames are missing in the log: all counts are lower bounds
     ");
     let text = run_text(&view, Style::plain());
     assert!(text.contains("frames of link:rate=1gbit"), "{text}");

@@ -19,29 +19,29 @@ fn narrow() -> Style {
 fn a_run() {
     let runs = cell(2, 1, 5);
     let view = RunView::of(&borrowed(&runs)).unwrap();
-    insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
+    insta::assert_snapshot!(run_text(&view, Style::plain()), @"
     ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
     physically plausible? yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
       72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
       medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
-      26.6 MB/s  [25.7, 27.5]  3 243 IOPS  5 fresh stacks
-      latency p50 57.9 ms  p99 472.6 ms  steady from the start
+      26.6 MB/s  [25.7, 27.5]  3 240 IOPS  5 fresh stacks
+      latency p50 57.9 ms  p99 473 ms  steady from the start
 
-      layer                   requests      bytes  x above  merged     queue  service
-      application  fio 3.33     32 640  255.0 MiB        -       -         -  57.9 ms
-      ext3         guest fs    132 254  263.5 MiB     1.03  94.9 %  123.0 us  46.0 ms
-          +8.5 MiB, 72 % sequential, 12 flushes
-      kvm/raw      raw image         -          -        -       -         -        -
-      jfs          host fs      11 710  278.2 MiB     1.06  62.0 %  123.0 us  46.0 ms
+      layer                   requests    bytes  x above  merged    queue  service
+      application  fio 3.33     32 640  255 MiB        -       -        -  57.9 ms
+      ext3         guest fs    132 254  264 MiB     1.03  94.9 %   123 us  46.0 ms
+          +8.50 MiB, 72 % sequential, 12 flushes
+      kvm/raw      raw image         -        -        -       -        -        -
+      jfs          host fs      11 710  278 MiB     1.06  62.0 %   123 us  46.0 ms
           +14.7 MiB, 72 % sequential, 12 flushes
-      hdd          disk          4 450  278.2 MiB     1.00       -    7.9 ms   3.1 ms
+      hdd          disk          4 450  278 MiB     1.00       -  7.90 ms  3.10 ms
           seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       layers of run 4, the one with median throughput; times are medians
 
-      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
-        256.0 MiB
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.00 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
+        256 MiB
       caches: emptied in every machine before measuring; disk timing: model's timing off while preparing, on while
         measuring; kvm cache: writethrough; working set: 64 MiB
       measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
@@ -53,7 +53,7 @@ fn a_run() {
 fn a_single_run_on_a_narrow_terminal() {
     let runs = cell(2, 1, 1);
     let view = RunView::of(&borrowed(&runs)).unwrap();
-    insta::assert_snapshot!(run_text(&view, narrow()), @r"
+    insta::assert_snapshot!(run_text(&view, narrow()), @"
     ext3/kvm:cache=writethrough/raw/jfs/hdd
     fio:seq-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
@@ -64,22 +64,22 @@ fn a_single_run_on_a_narrow_terminal() {
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
-      26.1 MB/s  3 187 IOPS  1 fresh stack: no interval
-      latency p50 59.1 ms  p99 472.6 ms  steady from the start
+      26.1 MB/s  3 190 IOPS  1 fresh stack: no interval
+      latency p50 59.1 ms  p99 473 ms  steady from the start
 
-      layer        requests      bytes  x above  merged     queue  service
-      application    31 872  249.0 MiB        -       -         -  59.1 ms
-      ext3          129 137  257.3 MiB     1.03  94.9 %  123.0 us  46.0 ms
-          +8.3 MiB, 72 % sequential, 12 flushes
-      kvm/raw             -          -        -       -         -        -
-      jfs            11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
+      layer                   requests    bytes  x above  merged    queue  service
+      application  fio 3.33     31 872  249 MiB        -       -        -  59.1 ms
+      ext3         guest fs    129 137  257 MiB     1.03  94.9 %   123 us  46.0 ms
+          +8.30 MiB, 72 % sequential, 12 flushes
+      kvm/raw      raw image         -        -        -       -        -        -
+      jfs          host fs      11 436  272 MiB     1.06  62.0 %   123 us  46.0 ms
           +14.3 MiB, 72 % sequential, 12 flushes
-      hdd             4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
+      hdd          disk          4 346  272 MiB     1.00       -  7.90 ms  3.10 ms
           seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       times are medians
 
-      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux
-        6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy, 256.0 MiB
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.00 GiB; guest Linux
+        6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy, 256 MiB
       caches: emptied in every machine before measuring; disk timing: model's
         timing off while preparing, on while measuring; kvm cache: writethrough;
         working set: 64 MiB
@@ -93,7 +93,7 @@ fn a_failed_run() {
     let failed: Vec<StoredRun> =
         study_runs().into_iter().filter(|r| r.record.failure().is_some()).take(1).collect();
     let view = RunView::of(&borrowed(&failed)).unwrap();
-    insta::assert_snapshot!(run_text(&view, narrow()), @r"
+    insta::assert_snapshot!(run_text(&view, narrow()), @"
     ext3/kvm:cache=writethrough/raw/xfs/hdd
     fio:rand-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
@@ -106,8 +106,8 @@ fn a_failed_run() {
         the guest did not answer for 60 s
           its console ended with: <panic>
 
-      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 1.0 GiB; guest Linux
-        6.1.0-28-amd64, 2 x CPU (kvm), 256.0 MiB
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 1.00 GiB; guest Linux
+        6.1.0-28-amd64, 2 x CPU (kvm), 256 MiB
       caches: emptied in every machine before measuring; disk timing: model's
         timing off while preparing, on while measuring; kvm cache: writethrough;
         working set: 64 MiB
@@ -139,7 +139,7 @@ fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothi
 fn a_comparison() {
     let (base, other) = (cell(0, 1, 5), cell(2, 1, 5));
     let view = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
-    insta::assert_snapshot!(compare_text(&view, Style::plain()), @r"
+    insta::assert_snapshot!(compare_text(&view, Style::plain()), @"
     fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
     physically plausible? baseline yes: 496 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a
       time, 72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went
@@ -156,7 +156,7 @@ fn a_comparison() {
       told apart, per 1000 operations  baseline  candidate
       flushes, guest's block layer         0.31       0.37  +17.9 %  [+7.4, +29.5]
       flushes, disk                        0.31       0.37  +17.9 %  [+7.4, +29.5]
-      bytes, disk                       8.1 MiB    8.5 MiB   +5.6 %  [+5.6, +5.6]
+      bytes, disk                      8.07 MiB   8.52 MiB   +5.6 %  [+5.6, +5.6]
       seeks, disk                          36.2       38.2   +5.6 %  [+5.6, +5.6]
       requests, disk                        129        136   +5.6 %  [+5.6, +5.6]
 
@@ -166,8 +166,8 @@ fn a_comparison() {
       bytes per request                    64 KiB   64.0 KiB
       sequential                             72 %       72 %
       flushes                                  12         12
-      queue, median                        7.9 ms     7.9 ms
-      service, median                      3.1 ms     3.1 ms
+      queue, median                       7.90 ms    7.90 ms
+      service, median                     3.10 ms    3.10 ms
       service: seek                          62 %       62 %
       service: rotation                      21 %       21 %
       service: transfer                      15 %       15 %
@@ -183,14 +183,14 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
         all.iter().filter(|r| r.record.stack == stack && r.record.workload == WORKLOADS[0]).collect()
     };
     let view = CompareView::of(&runs_of(BASELINE), &runs_of(STACKS[2])).unwrap();
-    insta::assert_snapshot!(compare_text(&view, narrow()), @r"
+    insta::assert_snapshot!(compare_text(&view, narrow()), @"
     fio:seq-read:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
     physically plausible? baseline yes: 1738 requests/s on a disk (wd-7200-1tb)
       that does 75 random reads a second one at a time, 72 % sequential, 11 % in its
       own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it
       went to the medium
-      candidate no: 3 % of the 666.0 MiB read came from the disk (wd-7200-1tb),
-        the rest from the memory of the host
+      candidate no: 3 % of the 666 MiB read came from the disk (wd-7200-1tb), the
+        rest from the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -206,7 +206,7 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
           above it
 
       told apart, per 1000 operations  baseline  candidate
-      bytes, disk                       8.1 MiB  246.9 KiB  -97.0 %  [-97.5, -96.5]
+      bytes, disk                      8.07 MiB    247 KiB  -97.0 %  [-97.5, -96.5]
       requests, disk                        129       3.86  -97.0 %  [-97.5, -96.5]
       seeks, disk                          36.2       1.08  -97.0 %  [-97.5, -96.5]
 
@@ -216,8 +216,8 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
       bytes per request                  64.0 KiB     64 KiB
       sequential                             72 %       72 %
       flushes                                   0          0
-      queue, median                        7.9 ms     7.9 ms
-      service, median                      3.1 ms     3.1 ms
+      queue, median                       7.90 ms    7.90 ms
+      service, median                     3.10 ms    3.10 ms
       service: seek                          62 %       62 %
       service: rotation                      21 %       21 %
       service: transfer                      15 %       15 %
@@ -229,10 +229,10 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
 #[test]
 fn a_study() {
     let report = StudyReport::of(&study(3), &study_runs());
-    insta::assert_snapshot!(study_text(&report, Style::plain()), @r"
+    insta::assert_snapshot!(study_text(&report, Style::plain()), @"
     A made-up study of one nested file system  (made-up)
     physically plausible? yes in 14 of 15 cells, no in 1
-      no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125: 3 % of the 646.0 MiB read came from the
+      no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125: 3 % of the 646 MiB read came from the
         disk (wd-7200-1tb), the rest from the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
@@ -282,12 +282,12 @@ fn a_study() {
 fn a_study_on_a_narrow_terminal_with_one_block() {
     let runs: Vec<StoredRun> = study_runs().into_iter().filter(|r| r.record.block == 0).collect();
     let report = StudyReport::of(&study(1), &runs);
-    insta::assert_snapshot!(study_text(&report, narrow()), @r"
+    insta::assert_snapshot!(study_text(&report, narrow()), @"
     A made-up study of one nested file system  (made-up)
     physically plausible? yes in 14 of 15 cells, no in 1
       no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125:
-        3 % of the 646.0 MiB read came from the disk (wd-7200-1tb), the rest from
-        the memory of the host
+        3 % of the 646 MiB read came from the disk (wd-7200-1tb), the rest from the
+        memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -392,7 +392,7 @@ fn lists_of_runs() {
     assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow(), None).starts_with("no runs yet"));
     let moves_nothing = RunListing { bytes_per_second: Some(0.0), ..listing(2, None) };
     let text = runs_text(&RunsView { runs: vec![moves_nothing], total: 1 }, Style::plain(), None);
-    assert!(text.contains("6 396 IOPS") && !text.contains("MB/s"), "{text}");
+    assert!(text.contains("6 400 IOPS") && !text.contains("MB/s"), "{text}");
 }
 
 #[test]

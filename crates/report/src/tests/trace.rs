@@ -13,32 +13,32 @@ use crate::{RunView, Style, TraceView, render_run, run_text, trace_text};
 fn the_certainty_stands_on_the_first_screen() {
     let runs = traced_runs(1, 1);
     let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
-    insta::assert_snapshot!(text, @r"
+    insta::assert_snapshot!(text, @"
     ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
     physically plausible? yes: 443 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
       72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
       medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
-      26.1 MB/s  3 187 IOPS  1 fresh stack: no interval
-      latency p50 59.1 ms  p99 472.6 ms  steady from the start
+      26.1 MB/s  3 190 IOPS  1 fresh stack: no interval
+      latency p50 59.1 ms  p99 473 ms  steady from the start
 
-      layer                   requests      bytes  x above  merged     queue  service
-      application  fio 3.33     31 872  249.0 MiB        -       -         -  59.1 ms
-      ext3         guest fs    129 137  257.3 MiB     1.03  94.9 %  123.0 us  46.0 ms
-          +8.3 MiB, journal 6.7 MiB, inodes 1.5 MiB, maps 510.0 KiB, not classified 255.0 KiB, 72 % sequential, 12 flushes
-      kvm/raw      raw image         -          -        -       -         -        -
-      jfs          host fs      11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
-          +14.3 MiB, journal 9.5 MiB, maps 6.0 MiB, inodes 1.7 MiB, extent maps 764.9 KiB, not classified 510.0 KiB, 72 %
+      layer                   requests    bytes  x above  merged    queue  service
+      application  fio 3.33     31 872  249 MiB        -       -        -  59.1 ms
+      ext3         guest fs    129 137  257 MiB     1.03  94.9 %   123 us  46.0 ms
+          +8.30 MiB, journal 6.72 MiB, inodes 1.49 MiB, maps 510 KiB, not classified 255 KiB, 72 % sequential, 12 flushes
+      kvm/raw      raw image         -        -        -       -        -        -
+      jfs          host fs      11 436  272 MiB     1.06  62.0 %   123 us  46.0 ms
+          +14.3 MiB, journal 9.46 MiB, maps 5.98 MiB, inodes 1.74 MiB, extent maps 765 KiB, not classified 510 KiB, 72 %
           sequential, 12 flushes
-      hdd          disk          4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
+      hdd          disk          4 346  272 MiB     1.00       -  7.90 ms  3.10 ms
           seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       times are medians
-      clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
+      clock guest-host known to 18.4 us, host-ground known to 2.10 us; 0.3 % of guest requests unmatched
       the layout of a second file system was not asked for
 
-      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
-        256.0 MiB
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.00 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
+        256 MiB
       caches: emptied in every machine before measuring; disk timing: model's timing off while preparing, on while
         measuring; kvm cache: writethrough; working set: 64 MiB
       measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
@@ -51,32 +51,32 @@ fn joined_traces_as_text() {
     let measured = measured(STACKS[0], WORKLOADS[0], 10.0);
     let stack = STACKS[0].parse().unwrap();
     let names = ShortNames::of(Some(&stack), &measured.layers);
-    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false), &names), Style::plain()), @r"
-    clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
+    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false), &names), Style::plain()), @"
+    clock guest-host known to 18.4 us, host-ground known to 2.10 us; 0.3 % of guest requests unmatched
 
-    trace point               requests  unmatched  absorbed  split  merged      adds       clock
-    ext3         guest block     3 310          -         -      -       -         -           -
-    kvm          hypervisor      3 306      0.3 %         0      0       0  880.1 us  to 18.4 us
-    jfs          host block     10 768      0.0 %       412    120      31    3.1 ms           -
-    hdd          medium          2 967      0.0 %         0    240      62    7.9 ms   to 2.1 us
+    trace point               requests  unmatched  absorbed  split  merged     adds       clock
+    ext3         guest block     3 310          -         -      -       -        -           -
+    kvm          hypervisor      3 306      0.3 %         0      0       0   880 us  to 18.4 us
+    jfs          host block     10 768      0.0 %       412    120      31  3.10 ms           -
+    hdd          medium          2 967      0.0 %         0    240      62  7.90 ms  to 2.10 us
     requests at kvm: requested 100.0 %
     requests at jfs: requested 68.7 %, write-back 17.6 %, journal 10.4 %, metadata 3.2 %, unexplained 0.1 %
     requests at hdd: requested 100.0 %
 
     12 flushes of ext3, 46.4 ms each, 0.9 % of the time of its requests; during 100.0 % of them nothing was done at hdd:
-      1.2 ms at ext3, 4.2 ms at kvm, 41.0 ms at jfs
+      1.20 ms at ext3, 4.20 ms at kvm, 41.0 ms at jfs
     3 298 writes of ext3, 18.0 ms each, 99.1 % of the time of its requests; during 12.5 % of them nothing was done at
-      hdd: 500.0 us at ext3, 1.7 ms at kvm, 2.5 ms at jfs, 13.3 ms at hdd
+      hdd: 500 us at ext3, 1.70 ms at kvm, 2.50 ms at jfs, 13.3 ms at hdd
 
     median write: write of 8 KiB, file data
-    Of 12.9 ms: 520.0 us from ext3 to kvm, 170.0 us from kvm to jfs, 170.0 us from jfs to hdd, 12.0 ms in hdd.
+    Of 12.9 ms: 520 us from ext3 to kvm, 170 us from kvm to jfs, 170 us from jfs to hdd, 12.0 ms in hdd.
     ext3       write 8 KiB  |==============================|  12.9 ms  file data
       kvm      write 8 KiB  |============================= |  12.4 ms  file data
         jfs    write 8 KiB  |============================  |  12.2 ms  image data
           hdd  write 8 KiB  |..................==========  |  12.0 ms
 
     p99 write: write of 128 KiB, file data
-    Of 97.9 ms: 1.8 ms from ext3 to kvm, 1.6 ms from kvm to jfs, 9.3 ms from jfs to hdd, 85.2 ms in hdd.
+    Of 97.9 ms: 1.80 ms from ext3 to kvm, 1.60 ms from kvm to jfs, 9.30 ms from jfs to hdd, 85.2 ms in hdd.
     ext3       write 128 KiB  |==============================|  97.9 ms  file data
       kvm      write 128 KiB  |============================= |  96.1 ms  file data
         jfs    write 128 KiB  |...===============            |  59.6 ms  image data
@@ -84,22 +84,22 @@ fn joined_traces_as_text() {
           hdd  write 64 KiB   |   ..........=====            |  50.8 ms
         jfs    write 12 KiB   |                  ========    |  26.8 ms  journal
           hdd  write 12 KiB   |                  ========    |  26.5 ms
-        jfs    write 4 KiB    |                           == |   8.1 ms  allocation map, metadata
-          hdd  write 4 KiB    |                           == |   7.9 ms
+        jfs    write 4 KiB    |                           == |  8.10 ms  allocation map, metadata
+          hdd  write 4 KiB    |                           == |  7.90 ms
 
     p99 flush: flush
-    Of 46.5 ms: 1.2 ms from ext3 to kvm, 4.2 ms from kvm to jfs, 41.0 ms in jfs.
-    ext3     flush             |==============================|  46.5 ms
-      kvm    flush             |============================= |  45.3 ms
-        jfs  write 64 KiB      | ==                           |   4.0 ms  image data, flush
-        jfs  write 64 KiB      | ===                          |   4.0 ms  image data, flush
-        jfs  write 64 KiB      |  ===                         |   4.1 ms  image data, flush
-        jfs  write 64 KiB      |   ==                         |   4.2 ms  image data, flush
-        jfs  write 64 KiB      |   ===                        |   4.2 ms  image data, flush
-        jfs  write 64 KiB      |    ==                        |   4.2 ms  image data, flush
-        jfs  write 64 KiB      |    ===                       |   4.3 ms  image data, flush
-        jfs  write 64 KiB      |     ===                      |   4.3 ms  image data, flush
-        jfs  32 more, 2.0 MiB  |     .=====================   |  33.9 ms
+    Of 46.5 ms: 1.20 ms from ext3 to kvm, 4.25 ms from kvm to jfs, 41.0 ms in jfs.
+    ext3     flush              |==============================|  46.5 ms
+      kvm    flush              |============================= |  45.3 ms
+        jfs  write 64 KiB       | ==                           |  4.00 ms  image data, flush
+        jfs  write 64 KiB       | ===                          |  4.05 ms  image data, flush
+        jfs  write 64 KiB       |  ===                         |  4.10 ms  image data, flush
+        jfs  write 64 KiB       |   ==                         |  4.15 ms  image data, flush
+        jfs  write 64 KiB       |   ===                        |  4.20 ms  image data, flush
+        jfs  write 64 KiB       |    ==                        |  4.25 ms  image data, flush
+        jfs  write 64 KiB       |    ===                       |  4.30 ms  image data, flush
+        jfs  write 64 KiB       |     ===                      |  4.35 ms  image data, flush
+        jfs  32 more, 2.00 MiB  |     .=====================   |  33.9 ms
     ");
 }
 
@@ -320,7 +320,7 @@ fn an_explanation_stands_above_the_layers() {
         at("journal-of-journal") < at("allocation maps &lt;of JFS&gt;")
             && at("not explained") < at("class=\"layers\"")
     );
-    for needed in ["300.0 µs per operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
+    for needed in ["300 µs per operation instead of 250 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
         at(needed);
     }
     // The account, to the last line.

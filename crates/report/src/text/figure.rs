@@ -142,9 +142,9 @@ mod tests {
         calls are for 1000 files
         in brackets: the interval of the mean; n: runs; *: more than half of the runs have a mark
 
-        width 20                          NFS  [NFS]
-        files a second  2125 [2100, 2150] n 3   2125
-        CREATE calls                1000* n 1
+        width 20                             NFS  [NFS]
+        files a second  2 130 [2 100, 2 150] n 3  2 130
+        CREATE calls                  1 000* n 1
         wml:create-tree: a change point after block 3; only blocks 0 to 3 are compared
         ");
     }

@@ -62,7 +62,7 @@ fn memory_instead_of_the_disk_is_not() {
     };
     assert_eq!(
         words(kept_by_the_host),
-        "no: 10 % of the 100.0 MiB written reached the disk (wd-7200-1tb), the rest stayed in the memory of the host"
+        "no: 10 % of the 100 MiB written reached the disk (wd-7200-1tb), the rest stayed in the memory of the host"
     );
     let read_from_the_guest = |m: &mut Measured| {
         read_instead(m);
@@ -72,12 +72,12 @@ fn memory_instead_of_the_disk_is_not() {
     };
     assert_eq!(
         words(read_from_the_guest),
-        "no: 20 % of the 100.0 MiB read came from the disk (wd-7200-1tb), the rest from the memory of the guest"
+        "no: 20 % of the 100 MiB read came from the disk (wd-7200-1tb), the rest from the memory of the guest"
     );
     // Most of it did: said, but not a reason against the number.
     let partly = words(|m| m.layers[3].metrics.as_mut().unwrap().write.issued_bytes = 80 * MIB);
     assert!(
-        partly.starts_with("yes: ") && partly.contains("; 80 % of the 100.0 MiB written reached"),
+        partly.starts_with("yes: ") && partly.contains("; 80 % of the 100 MiB written reached"),
         "{partly}"
     );
 }
@@ -91,7 +91,7 @@ fn the_names_of_operations_do_not_hide_what_they_move() {
         m.layers[3].metrics.as_mut().unwrap().read.issued_bytes = 5 * MIB;
     };
     assert!(
-        words(read_whole_files).starts_with("no: 5 % of the 100.0 MiB read"),
+        words(read_whole_files).starts_with("no: 5 % of the 100 MiB read"),
         "{}",
         words(read_whole_files)
     );

@@ -66,7 +66,7 @@ mod tests {
         fs::write(place.path().join("below/one"), vec![0; 3 << 20]).unwrap();
         fs::write(place.path().join("two"), vec![0; 1 << 20]).unwrap();
         assert!(
-            left_in(place.path()).starts_with("its files, 4.0 MiB together, stay in /"),
+            left_in(place.path()).starts_with("its files, 4.00 MiB together, stay in /"),
             "{}",
             left_in(place.path())
         );

@@ -331,9 +331,9 @@ impl Listener for Terminal {
     fn report(&self, so_far: &RunReport) {
         let seconds = so_far.elapsed_ns as f64 / 1e9;
         self.say(&format!(
-            "after {seconds:.0} s: {} operations, {:.1} operations/s, {}",
+            "after {seconds:.0} s: {} operations, {} operations/s, {}",
             so_far.operations(),
-            so_far.operations() as f64 / seconds,
+            nestor_report::units::digits(so_far.operations() as f64 / seconds),
             nestor_report::units::rate(so_far.bytes() as f64 / seconds),
         ));
     }

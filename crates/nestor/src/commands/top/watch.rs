@@ -66,13 +66,14 @@ struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     fn start(found: &'a Found) -> Result<Self> {
-        let threads = found.process.map(threads).unwrap_or_default();
-        let options = LiveOptions { devices: found.layers.devices(), threads };
+        let threads_now = || found.process.map(threads).unwrap_or_default();
+        let options = LiveOptions { devices: found.layers.devices(), threads: threads_now() };
         let capture = LiveCapture::start(&options);
-        let capture = match rustix::process::geteuid().is_root() {
+        let mut capture = match rustix::process::geteuid().is_root() {
             true => capture?,
             false => capture.context("watching a device needs root; use `sudo`")?,
         };
+        while capture.add_threads(&threads_now())? {}
         let begun_ns = now_ns();
         let mut fold = Fold::new(found.layers.clone(), begun_ns);
         fold.set_machine(found.machine());

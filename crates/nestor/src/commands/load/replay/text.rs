@@ -282,7 +282,7 @@ mod tests {
           requests             3            3
           bytes                8 KiB        8 KiB
           rate                 10 000 IOPS  10 000 IOPS
-          first to last sent   200.0 us     200.0 us
+          first to last sent   200 us       200 us
           in flight, mean      -            1.50
           in flight, maximum   -            2
           flushes, FUA writes  1, 0         1, 0

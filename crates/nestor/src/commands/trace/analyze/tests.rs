@@ -16,33 +16,33 @@ fn said(files: &[PathBuf], options: &AnalyzeOptions<'_>) -> String {
 #[test]
 fn a_recorded_trace() {
     let options = AnalyzeOptions { per_process: true, ..AnalyzeOptions::default() };
-    insta::assert_snapshot!(said(&recorded(), &options), @r"
+    insta::assert_snapshot!(said(&recorded(), &options), @"
     ext4-loop: blktrace records, 2 files   947 records
 
     7:0   122 requests in 1.93 s: 63.1 IOPS, 4.36 MB/s
       50.0 % read, 67.5 KiB each on average, random (25.4 % follow the previous request)
-      a request takes 193.2 us (median 129.7 us, p99 1.1 ms): 23.7 us until it is issued, 203.1 us in the device
+      a request takes 193 us (median 130 us, p99 1.14 ms): 23.7 us until it is issued, 203 us in the device
       the device has 0.02 requests in flight on average, 16 at most; it is busy 0.4 % of the time
 
-                             number  min      mean      p50       p90       p99       max       of Q2C
-      Q2Q  between bios      137     1.7 us   14.1 ms   29.6 us   651.3 us  315.9 ms  322.2 ms
-      Q2G  to get request    122     871 ns   6.3 us    1.3 us    19.4 us   37.1 us   41.0 us   4.0029 %
-      G2I  to insert         122     961 ns   15.7 us   1.3 us    6.9 us    458.8 us  494.6 us  9.9459 %
-      Q2M  to merge          22      451 ns   796 ns    491 ns    1.8 us    2.4 us    2.4 us    0.0910 %
-      M2D  merged to issue   22      2.3 us   16.6 us   14.9 us   30.4 us   35.6 us   35.6 us
-      Q2I  queued to insert  122     2.0 us   22.3 us   2.8 us    37.1 us   466.2 us  511.5 us
-      I2D  scheduler         122     811 ns   1.4 us    1.0 us    1.8 us    6.2 us    6.7 us    0.7731 %
-      Q2D  whole queue       122     2.9 us   23.7 us   4.0 us    38.3 us   467.5 us  512.8 us
-      D2C  device            122     5.6 us   203.1 us  78.5 us   555.5 us  1.2 ms    1.4 ms    85.3391 %
-           per bio (btt)     132     5.6 us   124.5 us                                890.4 us
-      Q2C  whole, per bio    138     8.8 us   193.2 us  129.7 us  453.9 us  1.1 ms    1.4 ms
-           of reads          64      8.8 us   135.6 us  70.3 us   358.7 us  901.6 us  901.6 us
-           of writes         74      16.6 us  243.0 us  149.8 us  638.0 us  1.4 ms    1.4 ms
-           flushes           17      48.3 us  180.5 us  127.7 us  442.9 us  479.2 us  479.2 us
+                             number  min      mean     p50      p90      p99      max      of Q2C
+      Q2Q  between bios      137     1.66 us  14.1 ms  29.6 us  651 us   316 ms   322 ms
+      Q2G  to get request    122     871 ns   6.32 us  1.25 us  19.4 us  37.1 us  41.0 us  4.0029 %
+      G2I  to insert         122     961 ns   15.7 us  1.34 us  6.92 us  459 us   495 us   9.9459 %
+      Q2M  to merge          22      451 ns   796 ns   491 ns   1.79 us  2.38 us  2.38 us  0.0910 %
+      M2D  merged to issue   22      2.33 us  16.6 us  14.9 us  30.4 us  35.6 us  35.6 us
+      Q2I  queued to insert  122     2.04 us  22.3 us  2.85 us  37.1 us  466 us   511 us
+      I2D  scheduler         122     811 ns   1.39 us  1.03 us  1.80 us  6.18 us  6.73 us  0.7731 %
+      Q2D  whole queue       122     2.85 us  23.7 us  3.98 us  38.3 us  467 us   513 us
+      D2C  device            122     5.57 us  203 us   78.5 us  556 us   1.23 ms  1.38 ms  85.3391 %
+           per bio (btt)     132     5.57 us  125 us                              890 us
+      Q2C  whole, per bio    138     8.82 us  193 us   130 us   454 us   1.14 ms  1.42 ms
+           of reads          64      8.82 us  136 us   70.3 us  359 us   902 us   902 us
+           of writes         74      16.6 us  243 us   150 us   638 us   1.42 ms  1.42 ms
+           flushes           17      48.3 us  180 us   128 us   443 us   479 us   479 us
 
              queued  back merges  front merges  issued  completed  requested  moved
-      read   64      3            0             61      61         1.4 MiB    1.4 MiB
-      write  74      19           0             61      61         6.6 MiB    6.6 MiB
+      read   64      3            0             61      61         1.43 MiB   1.43 MiB
+      write  74      19           0             61      61         6.60 MiB   6.60 MiB
       flushes 17 sent, 9 requested   FUA writes 0 sent, 8 requested
 
       merge ratio  1.1   sectors per request: min 2, mean 134, max 1 040, total 16 458
@@ -54,18 +54,18 @@ fn a_recorded_trace() {
       active       64 periods of 96.5 us on average, 25.5 ms between them
       checked      Q2I + I2D + D2C = Q2C holds for 122 of 122 requests
 
-      thread  reads           writes           merged  flushes  Q2G      D2C       Q2C
-      10522   0      0 B      6       6.0 MiB  0       0        15.6 us
-      10492   53     1.0 MiB  1       4 KiB    0       0        3.7 us   105.6 us  112.2 us  p99 901.6 us
-      10511   5      384 KiB  1       128 KiB  0       0        11.6 us  360.4 us  377.0 us  p99 628.1 us
-      10500   0      0 B      24      192 KiB  0       0        3.2 us   197.4 us  203.4 us  p99 326.3 us
-      10506   0      0 B      1       128 KiB  0       0        31.9 us  136.2 us  179.5 us  p99 179.5 us
-      10517   0      0 B      24      96 KiB   15      0        7.6 us   101.4 us  120.0 us  p99 189.0 us
-      10493   0      0 B      11      44 KiB   4       3        4.5 us   50.2 us   178.7 us  p99 525.7 us
-      10512   0      0 B      6       24 KiB   0       6        7.4 us   48.2 us   77.4 us  p99 165.4 us
-      10495   4      16 KiB   0       0 B      3       0        20.2 us  49.0 us   71.7 us  p99 95.0 us
-      10496   1      4 KiB    0       0 B      0       0        19.8 us  67.3 us   96.1 us  p99 96.1 us
-      10507   1      4 KiB    0       0 B      0       0        21.8 us  158.4 us  184.7 us  p99 184.7 us
+      thread  reads            writes            merged  flushes  Q2G      D2C      Q2C
+      10522   0      0 B       6       6.00 MiB  0       0        15.6 us
+      10492   53     1.04 MiB  1       4 KiB     0       0        3.68 us  106 us   112 us  p99 902 us
+      10511   5      384 KiB   1       128 KiB   0       0        11.6 us  360 us   377 us  p99 628 us
+      10500   0      0 B       24      192 KiB   0       0        3.23 us  197 us   203 us  p99 326 us
+      10506   0      0 B       1       128 KiB   0       0        31.9 us  136 us   179 us  p99 179 us
+      10517   0      0 B       24      96 KiB    15      0        7.57 us  101 us   120 us  p99 189 us
+      10493   0      0 B       11      44 KiB    4       3        4.46 us  50.2 us  179 us  p99 526 us
+      10512   0      0 B       6       24 KiB    0       6        7.42 us  48.2 us  77.4 us  p99 165 us
+      10495   4      16 KiB    0       0 B       3       0        20.2 us  49.0 us  71.7 us  p99 95.0 us
+      10496   1      4 KiB     0       0 B       0       0        19.8 us  67.3 us  96.1 us  p99 96.1 us
+      10507   1      4 KiB     0       0 B       0       0        21.8 us  158 us   185 us  p99 185 us
     ");
 }
 
@@ -80,19 +80,19 @@ fn requests_of_which_only_beginning_and_duration_are_known() {
         lines += &format!("{time},web,{},{kind},{offset},8192,{}\n", n % 2, 3_000 + n * 50);
     }
     std::fs::write(&path, lines).unwrap();
-    insta::assert_snapshot!(said(&[path], &AnalyzeOptions::default()), @r"
+    insta::assert_snapshot!(said(&[path], &AnalyzeOptions::default()), @"
     web.csv: MSR Cambridge CSV   200 records
 
-    web.0   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
+    web.0   100 requests in 397 ms: 252 IOPS, 2.06 MB/s
       50.0 % read, 8 KiB each on average, random (0.0 % follow the previous request)
-      a request takes 795.0 us (median 790.0 us, p99 1.3 ms)
+      a request takes 795 us (median 790 us, p99 1.28 ms)
       the device has 0.20 requests in flight on average
 
-                           number  min       mean      p50       p90     p99     max     of Q2C
-      D2C  device          100     299.8 us  795.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
-      Q2C  whole, per bio  100     299.8 us  795.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
-           of reads        50      309.8 us  800.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
-           of writes       50      299.8 us  790.0 us  780.3 us  1.2 ms  1.3 ms  1.3 ms
+                           number  min     mean    p50     p90      p99      max      of Q2C
+      D2C  device          100     300 us  795 us  790 us  1.19 ms  1.28 ms  1.29 ms
+      Q2C  whole, per bio  100     300 us  795 us  790 us  1.19 ms  1.28 ms  1.29 ms
+           of reads        50      310 us  800 us  790 us  1.19 ms  1.29 ms  1.29 ms
+           of writes       50      300 us  790 us  780 us  1.18 ms  1.28 ms  1.28 ms
 
              queued  back merges  front merges  issued  completed  requested  moved
       read   50      0            0             50      50         400 KiB    400 KiB
@@ -101,15 +101,15 @@ fn requests_of_which_only_beginning_and_duration_are_known() {
       sizes        8 KiB 100.0 %
       D2D seeks    100: mean 2 099 sectors, median 1 264 (btt 1 264), mode 1 264 (84x); 0.0 % within 1 % of the range, 0.0 % within 10 %
 
-    web.1   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
+    web.1   100 requests in 397 ms: 252 IOPS, 2.06 MB/s
       100.0 % read, 8 KiB each on average, random (0.0 % follow the previous request)
-      a request takes 800.0 us (median 795.1 us, p99 1.3 ms)
+      a request takes 800 us (median 795 us, p99 1.29 ms)
       the device has 0.20 requests in flight on average
 
-                           number  min       mean      p50       p90     p99     max     of Q2C
-      D2C  device          100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
-      Q2C  whole, per bio  100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
-           of reads        100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
+                           number  min     mean    p50     p90      p99      max      of Q2C
+      D2C  device          100     305 us  800 us  795 us  1.20 ms  1.29 ms  1.30 ms
+      Q2C  whole, per bio  100     305 us  800 us  795 us  1.20 ms  1.29 ms  1.30 ms
+           of reads        100     305 us  800 us  795 us  1.20 ms  1.29 ms  1.30 ms
 
             queued  back merges  front merges  issued  completed  requested  moved
       read  100     0            0             100     100        800 KiB    800 KiB
@@ -170,14 +170,14 @@ fn distributions_that_were_counted_by_the_recorder() {
     );
     std::fs::write(&path, text).unwrap();
     let files = [path];
-    insta::assert_snapshot!(said(&files, &AnalyzeOptions::default()), @r"
+    insta::assert_snapshot!(said(&files, &AnalyzeOptions::default()), @"
     vscsi.txt: vscsiStats histograms   4 records
 
     scsi0:0, handle 8211, world group 7
                                                       number  min              mean        p50 up to       p90 up to       p99 up to       max
-      IO lengths of commands                          17      4 KiB            9.0 KiB     4 KiB           512 KiB         1.0 MiB         1.0 MiB
+      IO lengths of commands                          17      4 KiB            9.02 KiB    4 KiB           512 KiB         1.00 MiB        1.00 MiB
       distance (in LBNs) between successive commands  3       -70 000 sectors  -3 sectors  60 000 sectors  60 000 sectors  60 000 sectors  60 000 sectors
-      latency of IOs in Microseconds (us)             6       90.0 us          700.0 us    100.0 us        200.0 ms        200.0 ms        200.0 ms
+      latency of IOs in Microseconds (us)             6       90.0 us          700 us      100 us          200 ms          200 ms          200 ms
 
       IO lengths of commands  number  share
       up to 4 KiB             12      70.6 %
@@ -189,8 +189,8 @@ fn distributions_that_were_counted_by_the_recorder() {
       above 50 000 sectors                            2       66.7 %
 
       latency of IOs in Microseconds (us)  number  share
-      up to 100.0 us                       4       66.7 %
-      above 100.0 ms                       2       33.3 %
+      up to 100 us                         4       66.7 %
+      above 100 ms                         2       33.3 %
 
       histograms without an observation, which were left out: 1
     ");

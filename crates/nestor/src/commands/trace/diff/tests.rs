@@ -60,29 +60,29 @@ fn what_differs_comes_first_and_in_words() {
     B  after
 
     8:0
-      the device takes 607.0 us in B, 314.0 us in A: +93.3 % (mean D2C)
-      a request takes 622.0 us in B, 329.6 us in A: +88.7 % (mean Q2C)
+      the device takes 607 us in B, 314 us in A: +93.3 % (mean D2C)
+      a request takes 622 us in B, 330 us in A: +88.7 % (mean Q2C)
       requests in flight 0.61 in B, 0.31 in A: +93.2 % (queue depth)
-      between bios there are 750.0 us in B, 1.0 ms in A: -25.0 % (mean Q2Q)
+      between bios there are 750 us in B, 1.00 ms in A: -25.0 % (mean Q2Q)
 
                      A                  B                  B / A  95 % interval
-      p99 D2C        465.2 us           909.3 us           1.95   [1.94, 1.96]   differs
-      p99 Q2C        477.2 us           924.2 us           1.94   [1.93, 1.94]   differs
-      p99 read Q2C   477.2 us           924.2 us           1.94   [1.93, 1.94]   differs
+      p99 D2C        465 us             909 us             1.95   [1.94, 1.96]   differs
+      p99 Q2C        477 us             924 us             1.94   [1.93, 1.94]   differs
+      p99 read Q2C   477 us             924 us             1.94   [1.93, 1.94]   differs
       queue depth    0.31               0.61               1.93   [1.91, 1.97]   differs
-      mean D2C       314.0 us           607.0 us           1.93   [1.91, 1.96]   differs
-      mean Q2C       329.6 us           622.0 us           1.89   [1.86, 1.91]   differs
-      mean read Q2C  329.6 us           622.0 us           1.89   [1.86, 1.91]   differs
-      p50 D2C        316.2 us           604.2 us           1.91   [1.86, 1.96]   differs
-      p50 Q2C        331.0 us           619.0 us           1.87   [1.83, 1.91]   differs
-      p50 read Q2C   331.0 us           619.0 us           1.87   [1.83, 1.91]   differs
-      mean Q2Q       1.0 ms             750.0 us           0.75   [0.74, 0.76]   differs
+      mean D2C       314 us             607 us             1.93   [1.91, 1.96]   differs
+      mean Q2C       330 us             622 us             1.89   [1.86, 1.91]   differs
+      mean read Q2C  330 us             622 us             1.89   [1.86, 1.91]   differs
+      p50 D2C        316 us             604 us             1.91   [1.86, 1.96]   differs
+      p50 Q2C        331 us             619 us             1.87   [1.83, 1.91]   differs
+      p50 read Q2C   331 us             619 us             1.87   [1.83, 1.91]   differs
+      mean Q2Q       1.00 ms            750 us             0.75   [0.74, 0.76]   differs
       throughput     4.10 MB/s          5.46 MB/s          1.33   [1.33, 1.33]   differs
       merged         0.0 %              25.0 %             -                     no interval
       bytes          15.6 MiB           20.8 MiB           1.33                  no interval
-      request size   4 KiB              5.3 KiB            1.33                  no interval
+      request size   4 KiB              5.33 KiB           1.33                  no interval
       D2D seek       1 404 611 sectors  1 418 464 sectors  1.01                  no interval
-      p50 Q2Q        1.0 ms             998.4 us           1.00   [1.00, 1.00]   differs
+      p50 Q2Q        1.00 ms            998 us             1.00   [1.00, 1.00]   differs
       mean I2D       11.6 us            11.5 us            0.99   [0.97, 1.02]   within noise
       mean Q2D       15.6 us            15.5 us            0.99   [0.98, 1.01]   within noise
       IOPS           1 000 IOPS         1 000 IOPS         1.00   [1.00, 1.00]   within noise
@@ -90,10 +90,10 @@ fn what_differs_comes_first_and_in_words() {
       p99 Q2D        25.0 us            25.0 us            1.00   [1.00, 1.00]   within noise
       p50 I2D        12.0 us            12.0 us            1.00   [0.94, 1.06]   within noise
       p99 I2D        21.0 us            21.0 us            1.00   [1.00, 1.00]   within noise
-      mean Q2G       1.0 us             1.0 us             1.00   [1.00, 1.00]   within noise
-      p50 Q2G        1.0 us             1.0 us             1.00   [1.00, 1.00]   within noise
-      p99 Q2G        1.0 us             1.0 us             1.00   [1.00, 1.00]   within noise
-      p99 Q2Q        1.0 ms             1.0 ms             1.00   [1.00, 1.00]   within noise
+      mean Q2G       1.00 us            1.00 us            1.00   [1.00, 1.00]   within noise
+      p50 Q2G        1.00 us            1.00 us            1.00   [1.00, 1.00]   within noise
+      p99 Q2G        1.00 us            1.00 us            1.00   [1.00, 1.00]   within noise
+      p99 Q2Q        1.00 ms            1.00 ms            1.00   [1.00, 1.00]   within noise
       requests       4 000              4 000              1.00                  no interval
       reads          100.0 %            100.0 %            1.00                  no interval
     ");
