@@ -90,6 +90,15 @@ pub enum LabProblem {
         /// As it is written.
         name: String,
     },
+    /// No image has the QEMU that a stack names.
+    #[error(
+        "no QEMU was added to this lab image as `{name}` (qemu={name})\n  add it once: nestor lab qemu {name} FILE, where FILE is the \
+         program qemu-system-x86_64"
+    )]
+    NoQemu {
+        /// As it is written.
+        name: String,
+    },
     /// The memory of a machine that is not made for the stack.
     #[error(
         "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \

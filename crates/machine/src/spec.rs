@@ -48,6 +48,8 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// What runs it.
     pub hypervisor: HypervisorKind,
+    /// The command of the machine around it that runs it in place of the hypervisor's own; of QEMU only.
+    pub qemu: Option<String>,
     /// What executes its instructions; `None`: hardware virtualisation if that works within the trial's time limit.
     pub accelerator: Option<Accelerator>,
     /// The Xen whose privileged domain it is, if it is one.

@@ -162,6 +162,7 @@ fn laboratory_here(lab: &LabArguments, study: &Study) -> Result<Laboratory> {
         image: Some(lab_image::files()?),
         packs: lab_image::packs_of(stacks.iter().filter_map(Stack::lab_pack))?,
         kernels: lab_image::kernels_of(&stacks)?,
+        qemus: lab_image::qemus_of(&stacks)?,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: study.seed,

@@ -406,7 +406,8 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         LabProblem::NoHypervisor
         | LabProblem::NoPack { .. }
         | LabProblem::NoPrograms { .. }
-        | LabProblem::NoKernel { .. } => FailureCause::NotInstalled,
+        | LabProblem::NoKernel { .. }
+        | LabProblem::NoQemu { .. } => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } | LabProblem::TooManyInstances { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),

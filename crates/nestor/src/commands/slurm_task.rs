@@ -87,6 +87,7 @@ impl Task<'_> {
             image: Some(lab_image::files()?),
             packs: lab_image::packs()?,
             kernels: lab_image::kernels_of(&stacks)?,
+            qemus: lab_image::qemus_of(&stacks)?,
             cache_directory,
             overwrite: Vec::new(),
             seed: self.job.seed,
