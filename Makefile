@@ -12,8 +12,10 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 # How many inputs `make fuzz` makes up for each property, and how long it fuzzes each reader.
 FUZZ_CASES ?= 20000
 FUZZ_SECONDS ?= 60
+# What runs the notebook docs/results.ipynb: 540 MB, nearly all of it pandas and matplotlib, so that only tests install it.
+NOTEBOOK_PACKAGES := jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas
 
-.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages
+.PHONY: help demo test test-long fuzz bench lint build lab deb clean packages test-packages
 
 help:
 	@echo "make demo       install packages, build, make the lab image, run the study quick (some 15 minutes)"
@@ -29,6 +31,9 @@ help:
 
 packages:
 	@scripts/install-packages
+
+test-packages:
+	@scripts/install-packages $(NOTEBOOK_PACKAGES)
 
 build: packages
 	@echo "building the program, which takes some minutes the first time"
@@ -56,11 +61,11 @@ lint: packages
 
 # The release build comes first: the tests that boot machines use it. What is made up by chance (fuzzing, property tests) is
 # the same on every clone here; `make fuzz` looks for more.
-test: lint build lab
+test: test-packages lint build lab
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace
 	FUZZ_SEED=1 scripts/fuzz 5
 
-test-long: lint build lab
+test-long: test-packages lint build lab
 	$(NESTOR) lab pack xen
 	$(NESTOR) lab pack libvirt
 	$(NESTOR) lab pack transfer

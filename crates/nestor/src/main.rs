@@ -15,6 +15,7 @@ mod commands;
 mod expected;
 mod gate;
 mod interrupt;
+mod json;
 mod lab_image;
 mod named;
 mod named_studies;

@@ -3,18 +3,19 @@
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nestor_report::Style;
-use nestor_terminal::{has_color, visible_json};
+use nestor_terminal::has_color;
 use serde::Serialize;
 
-/// Prints a value as indented JSON.
+use crate::json::json_text;
+
+/// Prints a value as indented JSON with its version.
 ///
 /// # Errors
 /// When it has no JSON form.
 pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).context("the result has no JSON form")?;
-    outln!("{}", visible_json(&text));
+    outln!("{}", json_text(value)?);
     Ok(())
 }
 

@@ -38,9 +38,9 @@ pub use claims::{
     FigureX, SeriesLine, Tally, Verdict,
 };
 pub use compare::{
-    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LifeSample, LivesCompared, LivesSummary,
-    Sample, SamplesCompared, StateSeconds, Violation, compare, compare_samples, median_life, ratio_by_block,
-    summarise,
+    BlockPair, CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LifeSample, LivesCompared,
+    LivesSummary, Sample, SamplesCompared, StateSeconds, Told, Violation, compare, compare_samples,
+    median_life, ratio_by_block, summarise,
 };
 pub use complaint::{Complaint, Complaints};
 pub use dependencies::LaboratoryDigest;

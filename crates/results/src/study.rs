@@ -192,6 +192,12 @@ impl Study {
         self.baseline_of(stack) == stack
     }
 
+    /// The baseline that a cell is compared with; `None` of a baseline itself and of what is compared with nothing.
+    pub fn compared_with(&self, stack: &str, workload: &WrittenWorkload) -> Option<&WrittenStack> {
+        let (stack, baseline) = self.baselines.get_key_value(stack)?;
+        (baseline != stack && !self.is_apart(stack, workload)).then_some(baseline)
+    }
+
     /// Whether the study has this cell.
     pub fn holds(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
         self.rule(stack, workload).is_some()

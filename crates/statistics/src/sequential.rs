@@ -65,6 +65,16 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Its name in results.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Continue { .. } => "continue",
+            Self::Precise { .. } => "precise",
+            Self::SignSettled { .. } => "sign-settled",
+            Self::Exhausted { .. } => "exhausted",
+        }
+    }
+
     /// Whether no further pair is needed.
     pub fn stops(&self) -> bool {
         !matches!(self, Self::Continue { .. })

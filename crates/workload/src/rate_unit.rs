@@ -24,6 +24,14 @@ impl RateUnit {
         }
     }
 
+    /// Of a number that is not scaled, in files for other programs: `B/s`, `1/s`.
+    pub fn base(self) -> &'static str {
+        match self {
+            Self::OperationsPerSecond => "1/s",
+            Self::BytesPerSecond => "B/s",
+        }
+    }
+
     /// The unit of what has moved so many bytes a second: operations, where no data was moved.
     pub fn of_moved(bytes_per_second: f64) -> Self {
         if bytes_per_second > 0.0 { Self::BytesPerSecond } else { Self::OperationsPerSecond }

@@ -10,8 +10,9 @@ use nestor_report::{
     tables_text,
 };
 use nestor_results::{CellRecord, Figure, FigureKind, Store, StudyRecord, duration_words};
-use nestor_terminal::{visible, visible_json};
+use nestor_terminal::visible;
 
+use crate::json::json_text;
 use crate::whole_file;
 
 /// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `figures.json`, `environment.txt`, `matrix.svg`, a picture of each
@@ -29,8 +30,8 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     let report = StudyReport::from_store(store, record)?;
     let board = scoreboard_text(&report.claims, Style::plain());
     write("scoreboard.txt", &board)?;
-    write("claims.json", &(visible_json(&serde_json::to_string_pretty(&report.claims)?) + "\n"))?;
-    write("figures.json", &(visible_json(&serde_json::to_string_pretty(&report.figures)?) + "\n"))?;
+    write("claims.json", &(json_text(&report.claims)? + "\n"))?;
+    write("figures.json", &(json_text(&report.figures)? + "\n"))?;
     let tables = tables_text(&report.figures, Style::plain());
     if !tables.trim().is_empty() {
         write("tables.txt", &tables)?;

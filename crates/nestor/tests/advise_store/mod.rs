@@ -78,6 +78,14 @@ impl MadeUp {
         });
     }
 
+    /// Gives the last run's operations this latency.
+    pub fn with_latency(&mut self, latency_ns: u64) {
+        if let Some(Outcome::Measured(measured)) = self.records.last_mut().map(|record| &mut record.outcome) {
+            let operations = measured.load.operations.values_mut();
+            operations.for_each(|class| class.latency.record_many_ns(latency_ns, class.operations));
+        }
+    }
+
     /// The same, with a rate of the host's memory: nothing that was written reached the disk.
     pub fn run_from_memory(&mut self, study: &str, block: u32, stack: &str, rate: f64) {
         self.run(study, block, stack, rate);
@@ -121,6 +129,7 @@ impl MadeUp {
         for record in &self.records {
             store.insert(record).expect("a run can be kept");
         }
+        store.sum_up_outdated().expect("studies can be summed up");
     }
 }
 

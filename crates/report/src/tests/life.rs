@@ -87,6 +87,13 @@ fn lived(stack: &str, block: u32, lives: Vec<InstanceLife>, with_load: bool) -> 
     run
 }
 
+/// Two stacks that instances lived on, and their runs.
+pub(super) fn lived_study() -> (StudyRecord, Vec<CellRecord>) {
+    let study = Study::new("lives", "", vec![COPY.into(), OTHER.into()], vec![CYCLE.into()]);
+    let runs = [blocks(COPY, 3_700, false), blocks(OTHER, 2_900, false)].concat();
+    (StudyRecord { study, ..super::fixture::study(3) }, runs)
+}
+
 /// Three blocks whose transfers take a little longer each.
 fn blocks(stack: &str, transfer_ms: u64, with_load: bool) -> Vec<CellRecord> {
     (0..3)

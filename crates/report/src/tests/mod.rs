@@ -15,4 +15,5 @@ mod tables;
 mod text;
 mod trace;
 mod traced;
+mod views;
 mod why;

@@ -10,6 +10,7 @@ mod doubts;
 mod drift;
 mod lives;
 mod samples;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,9 @@ pub use drift::Drift;
 pub(crate) use lives::LivesOf;
 pub use lives::{LifeSample, LivesCompared, LivesSummary, StateSeconds, median_life};
 pub use samples::ratio_by_block;
+pub use samples::{BlockPair, Sample, SamplesCompared, Violation, compare_samples};
 pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block, violated};
-pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
+pub use told::Told;
 
 /// A run without numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,6 +176,11 @@ impl CellSummary {
         first
     }
 
+    /// The names of the marks, each once, with spaces between; empty without any.
+    pub fn mark_names(&self) -> String {
+        self.marks_by_name().into_iter().map(Mark::name).collect::<Vec<_>>().join(" ")
+    }
+
     /// Runs that ended with numbers, whether they count or not.
     pub fn measured_runs(&self) -> usize {
         self.samples.len() + self.violations.len()
@@ -200,6 +207,17 @@ impl Comparison {
         let size = |comparison: &Self| comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
         let told_apart = all.filter(|c| c.ratio.is_some_and(|ratio| ratio.differs() == Some(true)));
         told_apart.max_by(|a, b| size(a).total_cmp(&size(b)))
+    }
+
+    /// The pairs of the blocks that both sides have, each with whether it is in [`ratio`](Self::ratio).
+    pub fn block_pairs(&self) -> impl Iterator<Item = (BlockPair, bool)> {
+        let is_compared =
+            |block: u32| self.only_blocks.is_none_or(|(first, last)| (first..=last).contains(&block));
+        let pairs = samples::block_pairs(&self.baseline.samples, &self.candidate.samples);
+        pairs.into_iter().map(move |pair| {
+            let is_in = self.ratio.is_some() && self.paired && is_compared(pair.block);
+            (pair, is_in)
+        })
     }
 
     /// A run of the candidate and one of the baseline in the same block, by number.

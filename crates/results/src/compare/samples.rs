@@ -117,12 +117,9 @@ pub(super) fn honest(samples: Vec<Sample>) -> (Vec<Sample>, Vec<Violation>) {
 /// change point of the baseline: the longest stretch of blocks between such points is compared. `confidence`: of the interval, 0 to 1.
 pub fn compare_samples(baseline: &[Sample], candidate: &[Sample], confidence: f64) -> SamplesCompared {
     let (baseline, candidate) = (Counted::of(baseline), Counted::of(candidate));
-    // A workload that moves no data is compared by its operations, and so is its other side.
-    let moves_data = |side: &Counted<'_>| side.0.iter().all(|s| s.bytes_per_second > 0.0);
-    let rate: Rate = if moves_data(&baseline) && moves_data(&candidate) {
-        |s| s.bytes_per_second
-    } else {
-        |s| s.operations_per_second
+    let rate: Rate = match unit_of(&baseline, &candidate) {
+        RateUnit::BytesPerSecond => |s| s.bytes_per_second,
+        RateUnit::OperationsPerSecond => |s| s.operations_per_second,
     };
     let stability = drift::of(&baseline.0, &candidate.0, rate);
     let only = stability.only_blocks;
@@ -143,6 +140,49 @@ pub fn compare_samples(baseline: &[Sample], candidate: &[Sample], confidence: f6
     }
     let bootstrap = paired_bootstrap(&pairs, RESAMPLES, 1);
     SamplesCompared { ratio, bootstrap, paired, only_blocks: only, drift: stability.drift, doubts }
+}
+
+/// A workload that moves no data is compared by its operations, and so is its other side.
+fn unit_of(baseline: &Counted<'_>, candidate: &Counted<'_>) -> RateUnit {
+    let moves_data = |side: &Counted<'_>| side.0.iter().all(|s| s.bytes_per_second > 0.0);
+    match moves_data(baseline) && moves_data(candidate) {
+        true => RateUnit::BytesPerSecond,
+        false => RateUnit::OperationsPerSecond,
+    }
+}
+
+/// What [`compare_samples`] pairs in one block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockPair {
+    /// The block.
+    pub block: u32,
+    /// The baseline's runs in it, by their numbers in the store: two where it runs at both ends of a block.
+    pub baseline_runs: Vec<i64>,
+    /// The candidate's.
+    pub candidate_runs: Vec<i64>,
+    /// The baseline's throughput, of several runs their geometric mean.
+    pub baseline: f64,
+    /// The candidate's.
+    pub candidate: f64,
+    /// What both are in.
+    pub unit: RateUnit,
+}
+
+/// The pairs of all blocks that both sides have, in their order; those that a change point parts from the others, too.
+pub(crate) fn block_pairs(baseline: &[Sample], candidate: &[Sample]) -> Vec<BlockPair> {
+    let (baseline, candidate) = (Counted::of(baseline), Counted::of(candidate));
+    let unit = unit_of(&baseline, &candidate);
+    let in_block = |side: &Counted<'_>, block: u32| -> (Vec<i64>, Vec<f64>) {
+        side.0.iter().filter(|s| s.block == block).map(|s| (s.run, s.rate(unit))).unzip()
+    };
+    let blocks: BTreeSet<u32> = baseline.0.iter().map(|s| s.block).collect();
+    let pair = |block| {
+        let (baseline_runs, before) = in_block(&baseline, block);
+        let (candidate_runs, after) = in_block(&candidate, block);
+        let (baseline, candidate) = (geometric_mean(&before)?, geometric_mean(&after)?);
+        Some(BlockPair { block, baseline_runs, candidate_runs, baseline, candidate, unit })
+    };
+    blocks.into_iter().filter_map(pair).collect()
 }
 
 /// What is compared of a sample.

@@ -39,13 +39,32 @@ impl Store {
     ///
     /// If the file cannot be read or a histogram in it is damaged.
     pub fn cells(&self, study_hash: &str) -> Result<Vec<CellNumbers>, StoreError> {
+        let mut found = self.found(study_hash, |_, _| true)?;
+        self.add_latencies(&mut found)?;
+        Ok(found.cells)
+    }
+
+    /// The same of some cells, with the latencies of one: `wanted` and `with_latencies` are asked for the stack and workload.
+    pub(super) fn some_cells(
+        &self,
+        study_hash: &str,
+        wanted: impl Fn(&str, &str) -> bool,
+        with_latencies: impl Fn(&str, &str) -> bool,
+    ) -> Result<Vec<CellNumbers>, StoreError> {
+        let mut found = self.found(study_hash, wanted)?;
+        let is_asked = |cell: &&mut CellNumbers| with_latencies(&cell.stack, &cell.workload);
+        found.cells.iter_mut().filter(is_asked).try_for_each(|cell| self.add_latency(cell))?;
+        Ok(found.cells)
+    }
+
+    /// The cells that are wanted, without their latencies.
+    fn found(&self, study_hash: &str, wanted: impl Fn(&str, &str) -> bool) -> Result<Found, StoreError> {
         self.on(|c| c.pragma_update(None, "cache_size", -READER_CACHE_KIB))?;
-        let mut found = self.on(|c| runs(c, study_hash))?;
+        let mut found = self.on(|c| runs(c, study_hash, wanted))?;
         self.add_conditions(&mut found, study_hash)?;
         self.add_marks(&mut found)?;
         self.add_lives(&mut found)?;
-        self.add_latencies(&mut found)?;
-        Ok(found.cells)
+        Ok(found)
     }
 
     /// Reads the conditions of one run for each digest there is.
@@ -225,7 +244,11 @@ fn ends(found: &Found) -> Option<(i64, i64)> {
     Some((*found.places.keys().min()?, *found.places.keys().max()?))
 }
 
-fn runs(connection: &Connection, study_hash: &str) -> rusqlite::Result<Found> {
+fn runs(
+    connection: &Connection,
+    study_hash: &str,
+    wanted: impl Fn(&str, &str) -> bool,
+) -> rusqlite::Result<Found> {
     let mut found = Found { cells: Vec::new(), places: HashMap::new() };
     let none = Arc::new(Environment::default());
     // Everything is in the index, in this order; what is not is in tables of short rows.
@@ -238,6 +261,9 @@ fn runs(connection: &Connection, study_hash: &str) -> rusqlite::Result<Found> {
     let mut rows = statement.query([study_hash])?;
     while let Some(row) = rows.next()? {
         let (stack, workload) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+        if !wanted(stack, workload) {
+            continue;
+        }
         if !found.cells.last().is_some_and(|c| c.stack == stack && c.workload == workload) {
             found.cells.push(CellNumbers::new(stack.into(), workload.into()));
         }

@@ -25,6 +25,9 @@ mod reader;
 mod rows;
 mod schema;
 mod stacks;
+mod summaries;
+mod summary_rows;
+mod summary_schema;
 pub(crate) mod surface_loads;
 
 use std::path::{Path, PathBuf};
@@ -178,6 +181,7 @@ impl Store {
             c.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         })?;
         schema::migrate(&mut store.connection).map_err(|e| StoreError::from_sqlite(path, &e))?;
+        store.sum_up_outdated()?;
         Ok(store)
     }
 
@@ -253,7 +257,8 @@ impl Store {
         &self.path
     }
 
-    /// Writes a run, whole or not at all, and returns its number; a run that is already there keeps its number.
+    /// Writes a run, whole or not at all, and returns its number; a run that is already there keeps its number. The views `cell`,
+    /// `pair` and `comparison` leave its study out until [it is summed up](Self::sum_up_outdated).
     ///
     /// # Errors
     ///
@@ -263,13 +268,16 @@ impl Store {
         Ok(number)
     }
 
-    /// The same, with the record as it is kept.
+    /// The same, with the record as it is kept, and its study summed up.
     ///
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
     pub fn keep(&mut self, record: CellRecord) -> Result<StoredRun, StoreError> {
-        let (number, _, id) = self.insert_new(&record)?;
+        let (number, is_new, id) = self.insert_new(&record)?;
+        if let Some(study_hash) = record.study_hash.as_deref().filter(|_| is_new) {
+            self.sum_up(study_hash)?;
+        }
         Ok(StoredRun { number, id, record })
     }
 
@@ -334,6 +342,7 @@ impl Store {
         )?;
         let number = transaction.last_insert_rowid();
         rows::insert_details(&transaction, number, record)?;
+        summaries::note_run(&transaction, record.study_hash.as_deref(), number)?;
         transaction.commit()?;
         Ok((number, true))
     }
@@ -345,14 +354,22 @@ impl Store {
     /// If the file cannot be written.
     pub fn save_study(&mut self, study: &StudyRecord) -> Result<(), StoreError> {
         let json = serde_json::to_string(study).expect("a study holds texts and whole numbers");
-        self.on(|c| {
-            c.execute(
-                "INSERT INTO studies (hash, name, record) VALUES (?1, ?2, ?3) \
-                 ON CONFLICT (hash) DO UPDATE SET name = ?2, record = ?3",
-                params![study.hash, study.study.name, json],
-            )
-            .map(|_| ())
-        })
+        let changes = self.study(&study.hash)?.is_none_or(|kept| kept.study != study.study);
+        let path = self.path.clone();
+        let save = |connection: &mut Connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute(
+                "INSERT INTO studies (hash, name, record, scale, ground) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (hash) DO UPDATE SET name = ?2, record = ?3, scale = ?4, ground = ?5",
+                params![study.hash, study.study.name, json, study.study.scale, study.ground],
+            )?;
+            if changes {
+                summaries::note_study(&transaction, &study.hash)?;
+            }
+            transaction.commit()
+        };
+        save(&mut self.connection).map_err(|e| StoreError::from_sqlite(&path, &e))?;
+        self.sum_up(&study.hash)
     }
 
     /// Takes over the runs and studies of another file, which is not changed.
@@ -372,6 +389,7 @@ impl Store {
                 self.save_study(&study)?;
             }
         }
+        self.sum_up_outdated()?;
         Ok(report)
     }
 

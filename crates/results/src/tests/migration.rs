@@ -4,9 +4,10 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use super::fixture::*;
+use super::judged::recorded;
 use crate::record::CellRecord;
 use crate::store::of_version;
-use crate::{RunFilter, Store};
+use crate::{RunFilter, Store, Study};
 
 /// A run as a program of version 2 of the tables wrote it, in the columns that matter here.
 fn insert_as_before(connection: &Connection, record: &CellRecord) {
@@ -128,6 +129,50 @@ fn a_file_of_version_2_is_brought_forward_with_nothing_lost() {
     drop(reader);
     drop(store);
     assert_eq!(Store::open(&path).unwrap().numbers(&RunFilter::default()).unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn studies_of_an_old_file_are_summed_up() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    of_version(&connection, 17).unwrap();
+    let stacks = ["ext3/kvm/hdd", "ext3/kvm/raw/xfs/hdd"];
+    let study = Study::new("made-up", "", stacks.map(Into::into).to_vec(), vec!["fio:seq-write".into()]);
+    let study = Study { scale: Some("quick".to_owned()), ..study };
+    let kept = recorded("0123456789abcdef", study);
+    for (hash, text) in
+        [(kept.hash.as_str(), serde_json::to_string(&kept).unwrap()), ("damaged", "{".to_owned())]
+    {
+        connection
+            .execute("INSERT INTO studies (hash, name, record) VALUES (?, 'made-up', ?)", params![hash, text])
+            .unwrap();
+    }
+    drop(connection);
+    let asked = |sql: &str| -> String {
+        Connection::open(&path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let mut store = Store::open(&path).unwrap();
+    assert_eq!(
+        asked("SELECT group_concat(stack || ' ' || runs || ' ' || scale || ' ' || ground) FROM cell"),
+        "ext3/kvm/hdd 0 quick emulated,ext3/kvm/raw/xfs/hdd 0 quick emulated"
+    );
+    for (stack, bytes) in stacks.into_iter().zip([2 * MIB, MIB]) {
+        store.keep(record(stack, 0, bytes)).unwrap();
+    }
+    assert_eq!(
+        asked("SELECT round(ratio, 9) || ' ' || round(change_percent, 9) || ' ' || told FROM comparison"),
+        "0.5 -50.0 without-interval"
+    );
+    // Of a study that does not read back nothing can be said, and nothing is.
+    assert_eq!(asked("SELECT group_concat(study_hash || run) FROM outdated"), "damaged0");
+    drop(store);
+    assert_eq!(
+        asked(
+            "SELECT group_concat(DISTINCT study_hash) FROM (SELECT study_hash FROM cell UNION ALL SELECT study_hash FROM pair)"
+        ),
+        kept.hash
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The answer of a study in a few sentences.
 
+use nestor_statistics::Ratio;
 use nestor_statistics::equivalence::MARGIN;
-use nestor_statistics::{Ratio, equal_within_percent};
 
-use nestor_results::PhysicalVerdict;
+use nestor_results::{PhysicalVerdict, Told};
 
 use super::{CellReport, StudyPhysical};
 use crate::units;
@@ -63,22 +63,15 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
             "Nothing can be compared yet: no cell has numbers for both itself and its baseline.".to_owned(),
         ];
     }
-    let told = |slower: bool| {
-        let differs = compared.iter().filter(|(_, r)| r.differs() == Some(true) && (r.value < 1.0) == slower);
-        differs.count()
-    };
-    let without_interval = compared.iter().filter(|(_, r)| r.interval.is_none()).count();
-    let (slower, faster) = (told(true), told(false));
-    let equal = compared.iter().filter(|(_, r)| equal_within_percent(r).is_some()).count();
-    let open = compared.len() - slower - faster - equal - without_interval;
+    let told = |told: Told| compared.iter().filter(|(_, ratio)| Told::of(ratio) == told).count();
     let equal_words = format!("equal within {}", units::percent(MARGIN));
     let mut parts = Vec::new();
     for (number, words) in [
-        (slower, "slower"),
-        (faster, "faster"),
-        (equal, equal_words.as_str()),
-        (open, "not told apart"),
-        (without_interval, "without an interval (measured once)"),
+        (told(Told::Slower), "slower"),
+        (told(Told::Faster), "faster"),
+        (told(Told::Equal), equal_words.as_str()),
+        (told(Told::NotToldApart), "not told apart"),
+        (told(Told::WithoutInterval), "without an interval (measured once)"),
     ] {
         if number > 0 {
             parts.push(format!("{number} {words}"));

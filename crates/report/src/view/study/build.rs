@@ -188,12 +188,8 @@ fn with_baselines<'a, 'b>(
     numbers: &'b ByCell<'a>,
 ) -> impl Iterator<Item = (&'a CellNumbers, &'a CellNumbers)> + 'b {
     numbers.values().filter_map(|cell| {
-        if study.is_apart(&cell.stack, &cell.workload) {
-            return None;
-        }
-        let base = study.baselines.get(cell.stack.as_str()).filter(|base| **base != *cell.stack.as_str())?;
-        let base = *numbers.get(&(base.as_str(), cell.workload.as_str()))?;
-        Some((*cell, base))
+        let base = study.compared_with(&cell.stack, &cell.workload)?;
+        Some((*cell, *numbers.get(&(base.as_str(), cell.workload.as_str()))?))
     })
 }
 

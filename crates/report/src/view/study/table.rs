@@ -1,7 +1,6 @@
 //! The cells of a study as a table for other programs: one row a cell, numbers with their intervals.
 
 use nestor_export::{Table, Values};
-use nestor_results::Mark;
 use nestor_statistics::{Interval, LatencySummary, Mean, Ratio};
 use nestor_workload::RateUnit;
 
@@ -27,7 +26,7 @@ impl StudyReport {
             .with("throughput", rows.numbers(|cell| Some(throughput(cell)?.0.value)))
             .with("throughput_low", rows.numbers(|cell| low(throughput(cell)?.0.interval)))
             .with("throughput_high", rows.numbers(|cell| high(throughput(cell)?.0.interval)))
-            .with("throughput_unit", rows.texts(|cell| Some(unit(throughput(cell)?.1).to_owned())))
+            .with("throughput_unit", rows.texts(|cell| Some(throughput(cell)?.1.base().to_owned())))
             .with("ratio", rows.numbers(|cell| Some(ratio(cell)?.value)))
             .with("ratio_low", rows.numbers(|cell| low(ratio(cell)?.interval)))
             .with("ratio_high", rows.numbers(|cell| high(ratio(cell)?.interval)))
@@ -71,13 +70,6 @@ fn throughput(cell: &CellReport) -> Option<(Mean, RateUnit)> {
     Some((summary.throughput()?, summary.rate_unit()))
 }
 
-fn unit(unit: RateUnit) -> &'static str {
-    match unit {
-        RateUnit::BytesPerSecond => "B/s",
-        RateUnit::OperationsPerSecond => "1/s",
-    }
-}
-
 fn ratio(cell: &CellReport) -> Option<Ratio> {
     cell.comparison.as_ref()?.ratio
 }
@@ -90,8 +82,6 @@ fn latency(cell: &CellReport) -> Option<(&String, &LatencySummary)> {
     cell.run.as_ref()?.summary.latency_of_most()
 }
 
-/// The names of the marks, each once, with spaces between.
 fn marks(cell: &CellReport) -> String {
-    let marks = cell.run.iter().flat_map(|run| run.summary.marks_by_name());
-    marks.map(Mark::name).collect::<Vec<_>>().join(" ")
+    cell.run.as_ref().map(|run| run.summary.mark_names()).unwrap_or_default()
 }
