@@ -1,7 +1,7 @@
 //! QEMUs of the user's in place of the lab image's: which machine runs in which.
 
 use nestor_machine::lab_image::ADDED_QEMU_IN_ROOT;
-use nestor_stack::{Layer, Place};
+use nestor_stack::{Depth, Layer, Place};
 
 use crate::lab_problem::LabProblem;
 use crate::progressing::Progressing;
@@ -12,19 +12,20 @@ use crate::{BuildError, Lab, LabFiles};
 pub struct QemuFiles {
     /// The image that has it besides the lab's own.
     pub image: LabFiles,
-    /// The program on the machine on which it was added.
+    /// The program on this machine, for guests of this machine itself.
     pub program: String,
     /// Its version and the digest of all its files, in words.
     pub about: String,
 }
 
 impl Lab {
-    /// The command that runs the machine of a hypervisor layer in the QEMU that the layer names, in the machine around it.
-    /// Whether there is such a QEMU was seen before.
-    pub(crate) fn command_of_qemu(&self, layer: &Layer) -> Option<String> {
+    /// The command that runs the machine of a hypervisor layer, in so many others, in the QEMU that the layer names. Whether there is such
+    /// a QEMU was seen before.
+    pub(crate) fn command_of_qemu(&self, layer: &Layer, depth: Depth) -> Option<String> {
         let files = self.qemus.get(layer.added_qemu()?)?;
-        Some(match &self.place {
-            Place::This => files.program.clone(),
+        Some(match (&self.place, depth) {
+            (Place::This, Depth::GUEST) => files.program.clone(),
+            // The machine around it boots the image that has it.
             _ => ADDED_QEMU_IN_ROOT.to_owned(),
         })
     }

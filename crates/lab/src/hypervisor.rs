@@ -198,7 +198,9 @@ impl Lab {
             memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
             hypervisor: options.kind,
-            qemu: stack.machines()[index].crossing.and_then(|at| self.command_of_qemu(stack.layer(at))),
+            qemu: stack.machines()[index]
+                .crossing
+                .and_then(|at| self.command_of_qemu(stack.layer(at), depth)),
             accelerator,
             under_xen: None,
             xen_guest: options.disk.xen_guest(),

@@ -99,6 +99,17 @@ pub enum LabProblem {
         /// As it is written.
         name: String,
     },
+    /// A QEMU that was added is to run on this machine itself, and is not what it was.
+    #[error(
+        "the QEMU `{name}` was added from {}, which is gone or has changed, and `--on this` runs that file\n  \
+         add it again: nestor lab qemu {name} FILE", file.display()
+    )]
+    QemuChanged {
+        /// As it is written.
+        name: String,
+        /// The program.
+        file: PathBuf,
+    },
     /// The memory of a machine that is not made for the stack.
     #[error(
         "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \

@@ -10,7 +10,7 @@ use nestor_lab::{BuildError, KernelFiles, LabFiles, LabProblem, QemuFiles};
 use nestor_machine::lab_image::{
     self, AddKernel, AddQemu, AddedKernel, AddedQemu, EnsureOptions, LabHash, LabImage, LabProgress, Recipe,
 };
-use nestor_stack::{LabPack, Stack};
+use nestor_stack::{LabPack, Place, Stack};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::interrupt::interrupted_by_signals;
@@ -121,11 +121,12 @@ fn kernel_files(added: &AddedKernel) -> Result<KernelFiles> {
     })
 }
 
-/// The QEMUs of the user's that stacks name. Refuses, before anything is started, if one was not added.
+/// The QEMUs of the user's that stacks name. Refuses, before anything is started, if one was not added, or is to run on this machine and is not
+/// what was added.
 ///
 /// # Errors
-/// One does not exist, or is not to be trusted.
-pub fn qemus_of(stacks: &[Stack]) -> Result<BTreeMap<String, QemuFiles>> {
+/// One does not exist, has changed, or is not to be trusted.
+pub fn qemus_of(place: &Place, stacks: &[Stack]) -> Result<BTreeMap<String, QemuFiles>> {
     let names: BTreeSet<&str> = stacks.iter().filter_map(Stack::added_qemu).collect();
     if names.is_empty() {
         return Ok(BTreeMap::new());
@@ -135,6 +136,10 @@ pub fn qemus_of(stacks: &[Stack]) -> Result<BTreeMap<String, QemuFiles>> {
         let added = lab_image::find_added_qemu(&paths::cache_directory(), name, &base)?;
         let added = added.ok_or_else(|| BuildError::from(LabProblem::NoQemu { name: name.to_owned() }))?;
         let about = &added.about;
+        if *place == Place::This && !about.is_unchanged() {
+            let changed = LabProblem::QemuChanged { name: name.to_owned(), file: about.file.clone() };
+            return Err(BuildError::from(changed).into());
+        }
         let files = QemuFiles {
             image: files_of(&added.image)?,
             program: about.file.display().to_string(),

@@ -1,5 +1,6 @@
 //! Whether a stack can be built in a place: what is known of that before anything is started.
 
+use crate::added_qemu::QEMU_OPTION;
 use crate::error::Candidate;
 use crate::layers::hypervisors::without_disk;
 use crate::layers::sourced::{OVER, ServedOver};
@@ -99,7 +100,8 @@ fn misplaced_qemu(stack: &Stack, place: &Place) -> Option<Misplaced> {
     let (at, _) = stack.indexed_all().find(|(_, layer)| layer.added_qemu().is_some())?;
     let message = format!("a QEMU of your own is on this machine and in the lab, and this is `--on {place}`");
     let has_it = place.is_emulated() || *place == Place::This;
-    (!has_it).then(|| Misplaced::layer(at, message, "use `--on emulated` or `--on this`, or omit `qemu`"))
+    let help = "use `--on emulated` or `--on this`, or omit `qemu`";
+    (!has_it).then(|| Misplaced::option(at, QEMU_OPTION, message, help))
 }
 
 /// Other machines are as they are, and their guests boot the lab image.

@@ -407,7 +407,8 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         | LabProblem::NoPack { .. }
         | LabProblem::NoPrograms { .. }
         | LabProblem::NoKernel { .. }
-        | LabProblem::NoQemu { .. } => FailureCause::NotInstalled,
+        | LabProblem::NoQemu { .. }
+        | LabProblem::QemuChanged { .. } => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } | LabProblem::TooManyInstances { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),

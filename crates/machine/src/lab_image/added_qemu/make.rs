@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 use nestor_stack::layers::hypervisors::devices::{Controller, Disk, device_models};
 use sha2::{Digest as _, Sha256};
 
-use super::super::cache::{Cache, KERNEL, MANIFEST, MODULES_CPIO, PartialImage, ROOT_SQUASHFS};
+use super::super::cache::{ADDED_QEMU, Cache, KERNEL, MANIFEST, MODULES_CPIO, PartialImage, ROOT_SQUASHFS};
 use super::super::environment::Environment;
 use super::super::tool::{self, ToolFailure};
 use super::super::{LabImage, LabImageError, absolute, verify};
 use super::program::{Program, libraries, program};
-use super::{ADDED_QEMU, AboutQemu, AddedQemu, QEMU_IN_ROOT, added_qemu, directory_name};
+use super::{AboutQemu, AddedQemu, QEMU_IN_ROOT, added_qemu, directory_name};
 
 /// Programs that are called and Debian's packages that bring them.
 const PROGRAMS: [(&str, &str); 2] = [("sh", "dash"), ("mksquashfs", "squashfs-tools")];

@@ -20,15 +20,13 @@ use serde::{Deserialize, Serialize};
 pub use make::{AddQemu, add_qemu};
 pub use program::{Program, libraries, program};
 
-use super::cache::{Cache, KERNEL, MODULES_CPIO, ROOT_SQUASHFS};
+use super::cache::{ADDED_QEMU, Cache, KERNEL, MODULES_CPIO, ROOT_SQUASHFS};
 use super::{LabImage, LabImageError, absolute, verify};
 
 /// Where the root has the added QEMU.
 const QEMU_IN_ROOT: &str = "/nestor-qemu";
 /// The command there that runs it.
 pub const ADDED_QEMU_IN_ROOT: &str = "/nestor-qemu/run";
-/// What the added QEMU is.
-const ADDED_QEMU: &str = "added-qemu.json";
 
 /// A QEMU that was added to the lab, with the image that has it.
 #[derive(Clone, Debug)]
@@ -54,6 +52,13 @@ pub struct AboutQemu {
     pub missing_devices: Vec<String>,
     /// The [contents](LabImage::contents) of the lab image that it was added to.
     pub base: String,
+}
+
+impl AboutQemu {
+    /// Whether the file is there and is what it was when it was added.
+    pub fn is_unchanged(&self) -> bool {
+        verify::sha256(&self.file).is_ok_and(|(sha256, _)| sha256 == self.sha256)
+    }
 }
 
 /// The name of an image's directory.
