@@ -12,21 +12,21 @@ use crate::{BuildError, Lab, LabFiles};
 pub struct QemuFiles {
     /// The image that has it besides the lab's own.
     pub image: LabFiles,
-    /// The program on this machine, for guests of this machine itself.
-    pub program: String,
+    /// The words that begin its command line on this machine, for guests of this machine itself.
+    pub command: Vec<String>,
     /// Its version and the digest of all its files, in words.
     pub about: String,
 }
 
 impl Lab {
-    /// The command that runs the machine of a hypervisor layer, in so many others, in the QEMU that the layer names. Whether there is such
+    /// The words that begin the command line of the machine of a hypervisor layer, in so many others, if the layer names a QEMU. Whether there is such
     /// a QEMU was seen before.
-    pub(crate) fn command_of_qemu(&self, layer: &Layer, depth: Depth) -> Option<String> {
+    pub(crate) fn command_of_qemu(&self, layer: &Layer, depth: Depth) -> Option<Vec<String>> {
         let files = self.qemus.get(layer.added_qemu()?)?;
         Some(match (&self.place, depth) {
-            (Place::This, Depth::GUEST) => files.program.clone(),
+            (Place::This, Depth::GUEST) => files.command.clone(),
             // The machine around it boots the image that has it.
-            _ => ADDED_QEMU_IN_ROOT.to_owned(),
+            _ => vec![ADDED_QEMU_IN_ROOT.to_owned()],
         })
     }
 

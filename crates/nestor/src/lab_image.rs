@@ -142,7 +142,7 @@ pub fn qemus_of(place: &Place, stacks: &[Stack]) -> Result<BTreeMap<String, Qemu
         }
         let files = QemuFiles {
             image: files_of(&added.image)?,
-            program: about.file.display().to_string(),
+            command: about.command_here(),
             about: format!(
                 "QEMU {}, with its libraries and firmware SHA-256 {}",
                 about.version, about.contents

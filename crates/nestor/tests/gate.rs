@@ -181,6 +181,11 @@ fn a_guest_runs_in_a_qemu_that_was_added() {
     let sandbox = Sandbox::new();
     let mut qemus = Added(Vec::new());
     let about = qemus.add(&sandbox, "qemu", "test-own", installed);
+    let sums =
+        |qemus: &Added| fs::read_to_string(qemus.0[0].join("SHA256SUMS")).expect("an image has its hashes");
+    let first = sums(&qemus);
+    assert_eq!(about, qemus.add(&sandbox, "qemu", "test-own", installed));
+    assert_eq!(first, sums(&qemus), "the same QEMU makes the same image");
     let stacks = ["compare", "ext4/kvm/raw/xfs/hdd", "ext4/kvm:qemu=test-own/raw/xfs/hdd", FSYNCS];
     let (code, text, said) = ended(&sandbox, &[&stacks[..], &["-n", "1", "--json"]].concat());
     assert_eq!(code, Some(0), "{said}");

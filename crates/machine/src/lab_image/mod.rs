@@ -42,7 +42,8 @@ pub use added_kernel::{
     find_added_kernel,
 };
 pub use added_qemu::{
-    ADDED_QEMU_IN_ROOT, AboutQemu, AddQemu, AddedQemu, Program, add_qemu, find_added_qemu, libraries, program,
+    ADDED_QEMU_IN_ROOT, AboutQemu, AddQemu, AddedQemu, Program, RunsHere, add_qemu, find_added_qemu,
+    libraries, program,
 };
 use cache::Cache;
 pub use cpio::CpioWriter;

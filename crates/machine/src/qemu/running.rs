@@ -73,9 +73,9 @@ impl QemuMachine {
         on_start: &mut OnStart<'_>,
     ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let program = spec.qemu.as_deref().unwrap_or(QEMU);
-        let mut argv = arguments::command_line(spec, accelerator, &files, || GuestPaging::of(program));
-        program.clone_into(&mut argv[0]);
+        let program = spec.qemu.clone().unwrap_or_else(|| vec![QEMU.to_owned()]);
+        let mut argv = arguments::command_line(spec, accelerator, &files, || GuestPaging::of(&program));
+        argv.splice(..1, program);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)

@@ -1,6 +1,7 @@
 //! Adds a QEMU to the lab: takes the program with its libraries, modules and firmware, and makes an image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,10 @@ use super::super::environment::Environment;
 use super::super::tool::{self, ToolFailure};
 use super::super::{LabImage, LabImageError, absolute, verify};
 use super::program::{Program, libraries, program};
-use super::{AboutQemu, AddedQemu, QEMU_IN_ROOT, added_qemu, directory_name};
+use super::{
+    AboutQemu, AddedQemu, LIBRARIES_VARIABLE, MODULES_VARIABLE, QEMU_IN_ROOT, RunsHere, added_qemu,
+    directory_name,
+};
 
 /// Programs that are called and Debian's packages that bring them.
 const PROGRAMS: [(&str, &str); 2] = [("sh", "dash"), ("mksquashfs", "squashfs-tools")];
@@ -74,6 +78,8 @@ struct Making<'a> {
     what: &'a AddQemu<'a>,
     /// The program without links.
     file: PathBuf,
+    /// What it is told when it runs here.
+    here: RunsHere,
 }
 
 /// Adds a QEMU to a lab image under a name, in place of one that has the name already.
@@ -88,7 +94,9 @@ pub fn add_qemu(base: &LabImage, what: &AddQemu<'_>) -> Result<AddedQemu, LabIma
     let directory_name = directory_name(what.name);
     let lock = cache.lock(what.interrupted, &|_| {})?;
     cache.remove_stale(&lock)?;
-    let making = Making { environment, partial: cache.begin(&directory_name, &lock)?, what, file };
+    let partial = cache.begin(&directory_name, &lock)?;
+    let here = runs_here(&file);
+    let making = Making { environment, partial, what, file, here };
 
     let contents = fs::read(&making.file).map_err(LabImageError::file("cannot read", &making.file))?;
     let kind = program(&contents).ok_or_else(|| {
@@ -105,11 +113,29 @@ pub fn add_qemu(base: &LabImage, what: &AddQemu<'_>) -> Result<AddedQemu, LabIma
         sha256: verify::sha256(&making.file)?.0,
         contents: contents_of(&parts)?,
         missing_devices,
+        here: making.here.clone(),
         base: base.contents()?,
     };
     making.write_image(base, &kind, &parts, &about)?;
     let directory = cache.put_in_place(making.partial, &directory_name)?;
     Ok(added_qemu(directory, base, about))
+}
+
+/// What a program is told, from where it is. The directories of an installed QEMU come last: a QEMU has what it does not bring from there.
+fn runs_here(file: &Path) -> RunsHere {
+    let beside = file.parent().unwrap_or(Path::new("/"));
+    let there = |directory: PathBuf| fs::canonicalize(directory).ok().filter(|directory| directory.is_dir());
+    let firmware = [beside, Path::new("/usr/bin")]
+        .into_iter()
+        .flat_map(|at| FIRMWARE_DIRECTORIES.iter().filter_map(move |directory| there(at.join(directory))));
+    let mut firmware: Vec<PathBuf> = firmware.collect();
+    let mut seen = BTreeSet::new();
+    firmware.retain(|directory| seen.insert(directory.clone()));
+    RunsHere {
+        libraries: env::var(LIBRARIES_VARIABLE).ok().filter(|directories| !directories.is_empty()),
+        modules: MODULE_DIRECTORIES.iter().find_map(|directory| there(beside.join(directory))),
+        firmware,
+    }
 }
 
 /// One digest of all files, by their names in the image.
@@ -138,8 +164,43 @@ impl Making<'_> {
         Ok(text)
     }
 
+    /// The program, which loads only modules of its own.
+    fn qemu(&self) -> Command {
+        self.with_modules(Command::new(&self.file))
+    }
+
+    fn with_modules(&self, mut command: Command) -> Command {
+        if let Some(directory) = &self.here.modules {
+            command.env(MODULES_VARIABLE, directory);
+        }
+        command
+    }
+
     fn qemu_said(&self, what: &'static str, arguments: &[&str]) -> Result<String, LabImageError> {
-        self.said(what, Command::new(&self.file).args(arguments))
+        self.said(what, self.qemu().args(arguments))
+    }
+
+    /// Whether it has a device. Each is asked for alone: the list of all devices loads all modules, also those of an installed QEMU that
+    /// this one does not bring, and then it ends.
+    fn has_device(&self, device: &str) -> Result<bool, LabImageError> {
+        let mut command = self.qemu();
+        command.args(["-device", &format!("{device},help")]);
+        match tool::run(&mut command, self.what.interrupted, &mut |_| {}) {
+            Ok(()) => Ok(true),
+            Err(ToolFailure::Failed { .. }) => Ok(false),
+            Err(failure) => Err(failure.during("asking QEMU for its devices", self.partial.directory())),
+        }
+    }
+
+    /// Those that it has not.
+    fn lacking(&self, devices: impl Iterator<Item = String>) -> Result<Vec<String>, LabImageError> {
+        let mut lacking = BTreeSet::new();
+        for device in devices.collect::<BTreeSet<_>>() {
+            if !self.has_device(&device)? {
+                lacking.insert(device);
+            }
+        }
+        Ok(lacking.into_iter().collect())
     }
 
     fn version(&self) -> Result<String, LabImageError> {
@@ -151,19 +212,13 @@ impl Making<'_> {
 
     /// Devices of stacks that it has not. Refuses one that lacks what every machine has.
     fn missing_devices(&self) -> Result<Vec<String>, LabImageError> {
-        let text = self.qemu_said("asking QEMU for its devices", &["-device", "help"])?;
-        let has = |device: &str| text.contains(&format!("name \"{device}\""));
-        let lacking: Vec<&str> = REQUIRED_DEVICES.iter().filter(|device| !has(device)).copied().collect();
+        let lacking = self.lacking(REQUIRED_DEVICES.iter().map(|&device| device.to_owned()))?;
         if !lacking.is_empty() {
             return Err(
                 self.unusable(&format!("it lacks devices that every machine has: {}", lacking.join(", ")))
             );
         }
-        let mut missing: Vec<String> =
-            device_models().iter().flat_map(drivers).filter(|driver| !has(driver)).collect();
-        missing.sort();
-        missing.dedup();
-        Ok(missing)
+        self.lacking(device_models().iter().flat_map(drivers))
     }
 
     fn require_accelerators(&self) -> Result<(), LabImageError> {
@@ -181,7 +236,7 @@ impl Making<'_> {
     /// Every machine's QEMU logs the drivers that take devices over, and recorders have it log requests.
     fn require_tracing(&self) -> Result<(), LabImageError> {
         let log = self.partial.directory().join("trace.log");
-        let mut command = self.environment.command("sh");
+        let mut command = self.with_modules(self.environment.command("sh"));
         command.args(["-c", TRIES_TRACING, "sh"]).arg(&self.file).arg(&log);
         self.said("trying QEMU's trace events", &mut command)?;
         if fs::metadata(&log).is_ok_and(|file| file.len() > 0) {
@@ -195,14 +250,11 @@ impl Making<'_> {
     /// All files that the image gets, by their names there.
     fn parts(&self, kind: &Program) -> Result<BTreeMap<String, PathBuf>, LabImageError> {
         let mut parts = BTreeMap::from([("program".to_owned(), self.file.clone())]);
-        let beside = self.file.parent().unwrap_or(Path::new("/"));
-        let find = |directories: &[&str], name: &str| {
-            let usual = directories.iter().map(|directory| beside.join(directory));
-            let system = directories.iter().map(|directory| Path::new("/usr/bin").join(directory));
-            usual.chain(system).map(|directory| directory.join(name)).find(|path| path.is_file())
+        let find = |name: &str| {
+            self.here.firmware.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
         };
         for name in FIRMWARE {
-            match find(FIRMWARE_DIRECTORIES, name) {
+            match find(name) {
                 Some(path) => drop(parts.insert(format!("share/{name}"), path)),
                 None if REQUIRED_FIRMWARE.contains(name) => {
                     return Err(self.unusable(&format!("its firmware {name} is nowhere beside it")));
@@ -210,11 +262,9 @@ impl Making<'_> {
                 None => {}
             }
         }
-        let modules = MODULES.iter().filter_map(|name| {
-            let beside_it = MODULE_DIRECTORIES.iter().map(|directory| beside.join(directory).join(name));
-            Some((name, beside_it.into_iter().find(|path| path.is_file())?))
-        });
-        let modules: Vec<(&&str, PathBuf)> = modules.collect();
+        let directory = self.here.modules.iter();
+        let modules = directory.flat_map(|directory| MODULES.iter().map(|name| (name, directory.join(name))));
+        let modules: Vec<(&&str, PathBuf)> = modules.filter(|(_, path)| path.is_file()).collect();
         if let Program::Loaded { by } = kind {
             for file in std::iter::once(&self.file).chain(modules.iter().map(|(_, path)| path)) {
                 parts.extend(self.libraries_of(by, file)?);
@@ -266,6 +316,8 @@ impl Making<'_> {
         let mut append = self.environment.command("mksquashfs");
         append.arg(&addition).arg(image.join(ROOT_SQUASHFS));
         append.args(["-all-root", "-quiet", "-no-progress", "-no-recovery"]);
+        // Adding the same QEMU again makes the same image, so that results are known again.
+        append.args(["-mkfs-time", "0", "-all-time", "0"]);
         self.said("adding QEMU to the root", &mut append).map(drop)
     }
 }
