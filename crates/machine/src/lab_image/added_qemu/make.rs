@@ -102,6 +102,10 @@ pub fn add_qemu(base: &LabImage, what: &AddQemu<'_>) -> Result<AddedQemu, LabIma
     let kind = program(&contents).ok_or_else(|| {
         making.unusable("it is no program for x86-64; name the program and not its package")
     })?;
+    if let Program::Loaded { by } = &kind {
+        // A missing library is said better than by the program, which then does not start.
+        making.libraries_of(by, &making.file)?;
+    }
     let version = making.version()?;
     let missing_devices = making.missing_devices()?;
     making.require_accelerators()?;
