@@ -69,6 +69,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("flow-report", |data| answers::output("wml:fileserver", data)),
     ("manager-ec2", |data| text(data, managers::ec2)),
     ("manager-opennebula", |data| text(data, managers::opennebula)),
+    ("program", |data| drop(nestor_machine::lab_image::program(data))),
+    ("libraries", |data| text(data, |text| drop(nestor_machine::lab_image::libraries(text)))),
     ("vm-qemu", |data| text(data, descriptions::qemu_command_line)),
     ("vm-proxmox", |data| text(data, descriptions::proxmox)),
     ("vm-libvirt", |data| text(data, descriptions::domain)),

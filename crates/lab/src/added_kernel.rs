@@ -26,6 +26,9 @@ impl Lab {
         if let Some(pack) = stack.lab_pack() {
             return self.pack(pack);
         }
+        if let Some(name) = stack.added_qemu() {
+            return Ok(self.added_qemu(name)?.image.clone());
+        }
         let Some(name) = stack.added_kernel() else { return self.ground_files() };
         let KernelFiles { image, kernel, modules_cpio, .. } = self.added_kernel(name)?.clone();
         Ok(if stack.boots_added_kernel(root) { LabFiles { kernel, modules_cpio, ..image } } else { image })

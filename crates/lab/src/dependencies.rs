@@ -37,6 +37,11 @@ impl Lab {
         self.kernels.iter().map(|(name, files)| (name.clone(), files.image.contents.clone())).collect()
     }
 
+    /// The same of the images with a QEMU of the user's.
+    pub fn contents_of_qemus(&self) -> BTreeMap<String, String> {
+        self.qemus.iter().map(|(name, files)| (name.clone(), files.image.contents.clone())).collect()
+    }
+
     /// SHA-256 of the contents of the images with more in them, which stacks that need one boot instead.
     pub fn contents_of_packs(&self) -> BTreeMap<LabPack, String> {
         self.packs.iter().map(|(pack, files)| (*pack, files.contents.clone())).collect()

@@ -198,6 +198,9 @@ impl Lab {
             memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
             hypervisor: options.kind,
+            qemu: stack.machines()[index]
+                .crossing
+                .and_then(|at| self.command_of_qemu(stack.layer(at), depth)),
             accelerator,
             under_xen: None,
             xen_guest: options.disk.xen_guest(),
@@ -302,6 +305,7 @@ fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     same_accelerator
         && kept.hypervisor == wanted.hypervisor
         && kept.xen_guest == wanted.xen_guest
+        && kept.qemu == wanted.qemu
         && kept.kernel == wanted.kernel
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus

@@ -338,6 +338,12 @@ impl Lab {
                 ));
             }
         }
+        // The image has a QEMU of the user's beside its own.
+        for (index, segment) in inside() {
+            if segment.crossing.is_some_and(|at| stack.layer(at).added_qemu().is_some()) {
+                digest.update(format!("{} runs in the added QEMU;", index.position()));
+            }
+        }
         // The image has a kernel of the user's beside its own.
         for (index, _) in inside().filter(|(index, _)| stack.boots_added_kernel(*index)) {
             digest.update(format!("{} boots the added kernel;", index.position()));

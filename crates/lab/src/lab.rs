@@ -15,6 +15,7 @@ use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Mach
 
 use crate::accelerators::{AcceleratorMemory, MachineIdentity};
 use crate::added_kernel::KernelFiles;
+use crate::added_qemu::QemuFiles;
 use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
@@ -56,6 +57,8 @@ pub struct LabOptions {
     pub packs: BTreeMap<LabPack, LabFiles>,
     /// Those that have a kernel of the user's in them, by its name.
     pub kernels: BTreeMap<String, KernelFiles>,
+    /// Those that have a QEMU of the user's in them, by its name.
+    pub qemus: BTreeMap<String, QemuFiles>,
     /// Where probes are remembered.
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
@@ -74,6 +77,7 @@ pub struct Lab {
     pub(crate) image: Option<LabFiles>,
     pub(crate) packs: BTreeMap<LabPack, LabFiles>,
     pub(crate) kernels: BTreeMap<String, KernelFiles>,
+    pub(crate) qemus: BTreeMap<String, QemuFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.
@@ -153,6 +157,7 @@ impl Lab {
             image: options.image,
             packs: options.packs,
             kernels: options.kernels,
+            qemus: options.qemus,
             overwrite: options.overwrite,
             progress: options.progress,
             machines: Machines::default(),

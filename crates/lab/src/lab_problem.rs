@@ -90,6 +90,26 @@ pub enum LabProblem {
         /// As it is written.
         name: String,
     },
+    /// No image has the QEMU that a stack names.
+    #[error(
+        "no QEMU was added to this lab image as `{name}` (qemu={name})\n  add it once: nestor lab qemu {name} FILE, where FILE is the \
+         program qemu-system-x86_64"
+    )]
+    NoQemu {
+        /// As it is written.
+        name: String,
+    },
+    /// A QEMU that was added is to run on this machine itself, and is not what it was.
+    #[error(
+        "the QEMU `{name}` was added from {}, which is gone or has changed, and `--on this` runs that file\n  \
+         add it again: nestor lab qemu {name} FILE", file.display()
+    )]
+    QemuChanged {
+        /// As it is written.
+        name: String,
+        /// The program.
+        file: PathBuf,
+    },
     /// The memory of a machine that is not made for the stack.
     #[error(
         "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \

@@ -5,6 +5,7 @@
 
 mod accelerators;
 mod added_kernel;
+mod added_qemu;
 mod beforehand;
 mod builder;
 mod built;
@@ -56,6 +57,7 @@ mod write_cache;
 
 pub use accelerators::known_accelerator;
 pub use added_kernel::KernelFiles;
+pub use added_qemu::QemuFiles;
 pub use beforehand::require_machine;
 pub use built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Exported, NetworkDisk, Top,

@@ -39,6 +39,7 @@ impl Lab {
         progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;
         self.note_added_kernel(progressing)?;
+        self.note_added_qemu(progressing)?;
         if self.place == Place::This {
             users_xen::note(progressing);
         }

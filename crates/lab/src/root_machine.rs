@@ -135,6 +135,7 @@ impl Lab {
             memory_bytes: memory::with_xen(memory_bytes, xen.as_ref()),
             cpus,
             hypervisor: LAB_HYPERVISOR,
+            qemu: None,
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
             under_xen: xen,
             xen_guest: None,

@@ -110,7 +110,10 @@ impl Lab {
         match (&self.standing(index)?.booted, stack.lab_pack_of_guests()) {
             (Some(booted), _) => Ok(booted.files.clone()),
             (None, Some(pack)) => self.pack(pack),
-            (None, None) => self.ground_files(),
+            (None, None) => match stack.added_qemu() {
+                Some(name) => Ok(self.added_qemu(name)?.image.clone()),
+                None => self.ground_files(),
+            },
         }
     }
 

@@ -48,6 +48,8 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// What runs it.
     pub hypervisor: HypervisorKind,
+    /// The words that begin the command line in place of the name of QEMU's program, in the machine around it; of QEMU only.
+    pub qemu: Option<Vec<String>>,
     /// What executes its instructions; `None`: hardware virtualisation if that works within the trial's time limit.
     pub accelerator: Option<Accelerator>,
     /// The Xen whose privileged domain it is, if it is one.

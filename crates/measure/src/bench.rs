@@ -33,6 +33,7 @@ impl Bench for Lab {
             base: Self::dependencies(self)?,
             packs: self.contents_of_packs(),
             kernels: self.contents_of_kernels(),
+            qemus: self.contents_of_qemus(),
         })
     }
 

@@ -520,6 +520,17 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Add a QEMU to the lab image under a name, by which virtual machines call it: kvm:qemu=NAME
+    Qemu {
+        /// Its name: letters, digits, `-`, `_`, `.`; a QEMU that has it already is replaced
+        #[arg(value_parser = plain_name)]
+        name: String,
+        /// The program, qemu-system-x86_64; LD_LIBRARY_PATH names the directories of libraries that are not installed
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a file that is split into many extents
     #[command(hide = true)]
     ScatteredImage {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use nestor_lab::{BuildError, KernelFiles, LabFiles, LabProblem};
+use nestor_lab::{BuildError, KernelFiles, LabFiles, LabProblem, QemuFiles};
 use nestor_machine::lab_image::{
-    self, AddKernel, AddedKernel, EnsureOptions, LabHash, LabImage, LabProgress, Recipe,
+    self, AddKernel, AddQemu, AddedKernel, AddedQemu, EnsureOptions, LabHash, LabImage, LabProgress, Recipe,
 };
-use nestor_stack::{LabPack, Stack};
+use nestor_stack::{LabPack, Place, Stack};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::interrupt::interrupted_by_signals;
@@ -119,6 +119,54 @@ fn kernel_files(added: &AddedKernel) -> Result<KernelFiles> {
         modules_cpio: added.modules_cpio.display().to_string(),
         about: format!("Linux {}, from a file with SHA-256 {}", about.version, about.sha256),
     })
+}
+
+/// The QEMUs of the user's that stacks name. Refuses, before anything is started, if one was not added, or is to run on this machine and is not
+/// what was added.
+///
+/// # Errors
+/// One does not exist, has changed, or is not to be trusted.
+pub fn qemus_of(place: &Place, stacks: &[Stack]) -> Result<BTreeMap<String, QemuFiles>> {
+    let names: BTreeSet<&str> = stacks.iter().filter_map(Stack::added_qemu).collect();
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let base = ensure(None)?;
+    let found = |name: &str| -> Result<(String, QemuFiles)> {
+        let added = lab_image::find_added_qemu(&paths::cache_directory(), name, &base)?;
+        let added = added.ok_or_else(|| BuildError::from(LabProblem::NoQemu { name: name.to_owned() }))?;
+        let about = &added.about;
+        if *place == Place::This && !about.is_unchanged() {
+            let changed = LabProblem::QemuChanged { name: name.to_owned(), file: about.file.clone() };
+            return Err(BuildError::from(changed).into());
+        }
+        let files = QemuFiles {
+            image: files_of(&added.image)?,
+            command: about.command_here(),
+            about: format!(
+                "QEMU {}, with its libraries and firmware SHA-256 {}",
+                about.version, about.contents
+            ),
+        };
+        Ok((name.to_owned(), files))
+    };
+    names.into_iter().map(found).collect()
+}
+
+/// Adds a QEMU to the lab image, which is made first if it is not there.
+///
+/// # Errors
+/// The file is no QEMU that machines of the lab can run in.
+pub fn add_qemu(name: &str, file: &Path) -> Result<AddedQemu> {
+    let base = ensure(None)?;
+    let interrupted = interrupted_by_signals()?;
+    let progress = Progress::new(1);
+    progress.step("adding QEMU to the lab image");
+    let cache_directory = &paths::cache_directory();
+    let added =
+        lab_image::add_qemu(&base, &AddQemu { name, file, cache_directory, interrupted: &interrupted });
+    progress.finish();
+    Ok(added?)
 }
 
 /// Adds a kernel to the lab image, which is made first if it is not there.

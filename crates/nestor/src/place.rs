@@ -207,6 +207,7 @@ fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result
         image: Some(lab_image::files()?),
         packs: BTreeMap::new(),
         kernels: BTreeMap::new(),
+        qemus: BTreeMap::new(),
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: 1,

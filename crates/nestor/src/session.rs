@@ -70,6 +70,7 @@ pub fn run_until_interrupted(
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
     let packs = lab_image::packs_of(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
     let kernels = lab_image::kernels_of(&stacks)?;
+    let qemus = lab_image::qemus_of(&place, &stacks)?;
     let progress = Progress::new(study.stacks.len() as u64).quiet(arguments.quiet);
     let open = || {
         Lab::open(LabOptions {
@@ -77,6 +78,7 @@ pub fn run_until_interrupted(
             image: image.clone(),
             packs: packs.clone(),
             kernels: kernels.clone(),
+            qemus: qemus.clone(),
             cache_directory: paths::cache_directory(),
             overwrite: arguments.overwrite.clone(),
             seed: study.seed,

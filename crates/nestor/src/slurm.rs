@@ -157,11 +157,13 @@ fn laboratory_here(lab: &LabArguments, study: &Study) -> Result<Laboratory> {
     let place = lab.place()?.place.clone();
     let ground = place.clone().into();
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    let qemus = lab_image::qemus_of(&place, &stacks)?;
     let mut here = Lab::open(LabOptions {
         place,
         image: Some(lab_image::files()?),
         packs: lab_image::packs_of(stacks.iter().filter_map(Stack::lab_pack))?,
         kernels: lab_image::kernels_of(&stacks)?,
+        qemus,
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: study.seed,

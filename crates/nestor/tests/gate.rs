@@ -1,4 +1,4 @@
-//! Gates: what `nestor compare --fail-if` answers by its exit code, saved baselines, and kernels as candidates.
+//! Gates: what `nestor compare --fail-if` answers by its exit code, saved baselines, and kernels and QEMUs as candidates.
 
 #![allow(clippy::print_stderr)]
 
@@ -42,6 +42,37 @@ fn an_error_is_no_answer_of_the_gate() {
     if can_run(false, true) {
         assert!(said.contains("add it once: nestor lab kernel nowhere-added FILE"), "{said}");
     }
+    let (code, _, said) = ended(&sandbox, &["run", "ext4/kvm:qemu=nowhere-added/hdd", FSYNCS]);
+    assert_eq!(code, Some(1), "{said}");
+    if can_run(false, true) {
+        assert!(said.contains("add it once: nestor lab qemu nowhere-added FILE"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_qemu_is_not_added() {
+    if !can_run(false, true) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let said = |name: &str, file: &str| {
+        let output = sandbox.nestor(["lab", "qemu", name, file]).output().expect("it runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text is UTF-8"))
+    };
+    let (code, text) = said("test-none", "/etc/passwd");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("/etc/passwd cannot be added to the lab as a QEMU: it is no program for x86-64"),
+        "{text}"
+    );
+    // It answers `--version`, as another program.
+    let (code, text) = said("test-none", "/bin/ls");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("it does not say that it is a QEMU for whole machines"), "{text}");
+    let (code, text) = said("test-none", "/nowhere/qemu-system-x86_64");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("/nowhere/qemu-system-x86_64"), "{text}");
+    assert_eq!(said("a/b", "/bin/ls").0, Some(2));
 }
 
 #[test]
@@ -79,21 +110,21 @@ fn the_exit_code_is_the_answer() {
     sandbox.assert_nothing_left();
 }
 
-/// Kernels in a lab image under names of the test's own.
-struct Kernels(Vec<PathBuf>);
+/// Kernels or QEMUs in a lab image under names of the test's own.
+struct Added(Vec<PathBuf>);
 
-impl Kernels {
-    fn add(&mut self, sandbox: &Sandbox, name: &str, file: &Path) -> serde_json::Value {
+impl Added {
+    fn add(&mut self, sandbox: &Sandbox, what: &str, name: &str, file: &Path) -> serde_json::Value {
         let file = file.to_str().expect("its name is text");
         let output =
-            sandbox.nestor(["lab", "kernel", name, file, "--json"]).assert().success().get_output().clone();
+            sandbox.nestor(["lab", what, name, file, "--json"]).assert().success().get_output().clone();
         let added = json(&String::from_utf8(output.stdout).expect("JSON is UTF-8"));
         self.0.push(added["directory"].as_str().expect("a path").into());
-        added["kernel"].clone()
+        added[what].clone()
     }
 }
 
-impl Drop for Kernels {
+impl Drop for Added {
     fn drop(&mut self) {
         self.0.iter().for_each(|directory| drop(fs::remove_dir_all(directory)));
     }
@@ -113,9 +144,9 @@ fn two_kernels_of_debian_are_compared_on_work_with_many_fsyncs() {
         eprintln!("not tried: {}", String::from_utf8_lossy(&fetched.stderr));
         return;
     }
-    let mut kernels = Kernels(Vec::new());
-    let older = kernels.add(&sandbox, "test-older", &sandbox.path("older.deb"));
-    let newer = kernels.add(&sandbox, "test-newer", &sandbox.path("newer.deb"));
+    let mut kernels = Added(Vec::new());
+    let older = kernels.add(&sandbox, "kernel", "test-older", &sandbox.path("older.deb"));
+    let newer = kernels.add(&sandbox, "kernel", "test-newer", &sandbox.path("newer.deb"));
     assert_ne!(older["release"], newer["release"]);
 
     let rule = ["-n", "2", "--json", "--fail-if", "throughput<-20%"];
@@ -136,5 +167,33 @@ fn two_kernels_of_debian_are_compared_on_work_with_many_fsyncs() {
     let machines = json(&text)[0]["environment"]["machines"].clone();
     assert_ne!(machines[0]["kernel"], newer["release"]);
     assert_eq!(machines[1]["kernel"], newer["release"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "boots two emulated hosts with a guest each, some minutes; part of `make test-long`"]
+fn a_guest_runs_in_a_qemu_that_was_added() {
+    let installed = Path::new("/usr/bin/qemu-system-x86_64");
+    if !can_run(false, true) || !installed.exists() {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let mut qemus = Added(Vec::new());
+    let about = qemus.add(&sandbox, "qemu", "test-own", installed);
+    let sums =
+        |qemus: &Added| fs::read_to_string(qemus.0[0].join("SHA256SUMS")).expect("an image has its hashes");
+    let first = sums(&qemus);
+    assert_eq!(about, qemus.add(&sandbox, "qemu", "test-own", installed));
+    assert_eq!(first, sums(&qemus), "the same QEMU makes the same image");
+    let stacks = ["compare", "ext4/kvm/raw/xfs/hdd", "ext4/kvm:qemu=test-own/raw/xfs/hdd", FSYNCS];
+    let (code, text, said) = ended(&sandbox, &[&stacks[..], &["-n", "1", "--json"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let settings = |side: &str| json(&text)[side]["environment"]["settings"]["guest QEMU"].clone();
+    assert!(settings("baseline").is_null(), "{text}");
+    let named = settings("candidate").as_str().expect("it is named").to_owned();
+    for part in ["test-own: QEMU ", about["version"].as_str().unwrap(), about["contents"].as_str().unwrap()] {
+        assert!(named.contains(part), "{part} in {named}");
+    }
     sandbox.assert_nothing_left();
 }

@@ -20,6 +20,9 @@ pub struct LaboratoryDigest {
     /// The contents of the images with a kernel of the user's, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
+    /// The contents of the images with a QEMU of the user's, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub qemus: BTreeMap<String, String>,
 }
 
 impl LaboratoryDigest {
@@ -27,7 +30,11 @@ impl LaboratoryDigest {
     pub fn is_within(&self, other: &Self) -> bool {
         let has = |(pack, contents): (&LabPack, &String)| other.packs.get(pack) == Some(contents);
         let has_kernel = |(name, contents): (&String, &String)| other.kernels.get(name) == Some(contents);
-        self.base == other.base && self.packs.iter().all(has) && self.kernels.iter().all(has_kernel)
+        let has_qemu = |(name, contents): (&String, &String)| other.qemus.get(name) == Some(contents);
+        self.base == other.base
+            && self.packs.iter().all(has)
+            && self.kernels.iter().all(has_kernel)
+            && self.qemus.iter().all(has_qemu)
     }
 }
 
@@ -48,6 +55,9 @@ impl Study {
         }
         if let Some(kernel) = parsed.added_kernel() {
             texts.push(laboratory.kernels.get(kernel)?.clone());
+        }
+        if let Some(qemu) = parsed.added_qemu() {
+            texts.push(laboratory.qemus.get(qemu)?.clone());
         }
         for (path, holds) in self.named_files(&cell.workload)? {
             texts.extend([path, holds]);
@@ -105,6 +115,26 @@ mod tests {
         assert_eq!(of(&study, &cell("jfs/hdd", "fio:seq-write", 0)), None, "the study does not hold it");
         drop(file);
         assert_eq!(of(&study, &cell("ext4/hdd", &replayed, 0)), None, "its file is gone");
+    }
+
+    #[test]
+    fn a_qemu_counts_by_what_it_is_and_not_by_its_name() {
+        let study = Study::new("s", "", vec!["ext4/kvm:qemu=next/hdd".into()], vec!["fio:seq-write".into()]);
+        let cell = CellKey {
+            stack: "ext4/kvm:qemu=next/hdd".into(),
+            workload: "fio:seq-write".into(),
+            block: 0,
+            repeat: 0,
+            untraced_twin: false,
+        };
+        let laboratory = |contents: &str| LaboratoryDigest {
+            qemus: BTreeMap::from([("next".to_owned(), contents.to_owned())]),
+            ..LaboratoryDigest::default()
+        };
+        let of = |contents| study.dependencies(&laboratory(contents), &cell);
+        assert!(of("a").is_some() && of("a") == of("a") && of("a") != of("b"));
+        assert_eq!(study.dependencies(&LaboratoryDigest::default(), &cell), None);
+        assert!(laboratory("a").is_within(&laboratory("a")) && !laboratory("a").is_within(&laboratory("b")));
     }
 
     #[test]

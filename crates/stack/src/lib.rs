@@ -35,6 +35,7 @@
 mod absent;
 mod accelerator;
 mod added_kernel;
+mod added_qemu;
 mod anatomy;
 mod bytes;
 mod check;

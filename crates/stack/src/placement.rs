@@ -1,5 +1,6 @@
 //! Whether a stack can be built in a place: what is known of that before anything is started.
 
+use crate::added_qemu::QEMU_OPTION;
 use crate::error::Candidate;
 use crate::layers::hypervisors::without_disk;
 use crate::layers::sourced::{OVER, ServedOver};
@@ -54,6 +55,7 @@ impl Stack {
             .or_else(|| misplaced_medium(self, place))
             .or_else(|| misplaced_xen(self, place))
             .or_else(|| misplaced_kernel(self, place))
+            .or_else(|| misplaced_qemu(self, place))
             .or_else(|| misplaced_hosted(self, place));
         let Some(Misplaced { at, option, message, help }) = misplaced else { return Ok(()) };
         Err(match option {
@@ -92,6 +94,14 @@ fn misplaced_source(stack: &Stack, place: &Place) -> Option<Misplaced> {
         let message = format!("{} does not run images that come from a source", layer.name());
         Misplaced::layer(at, message, "use kvm or tcg, or an image without a source")
     })
+}
+
+fn misplaced_qemu(stack: &Stack, place: &Place) -> Option<Misplaced> {
+    let (at, _) = stack.indexed_all().find(|(_, layer)| layer.added_qemu().is_some())?;
+    let message = format!("a QEMU of your own is on this machine and in the lab, and this is `--on {place}`");
+    let has_it = place.is_emulated() || *place == Place::This;
+    let help = "use `--on emulated` or `--on this`, or omit `qemu`";
+    (!has_it).then(|| Misplaced::option(at, QEMU_OPTION, message, help))
 }
 
 /// Other machines are as they are, and their guests boot the lab image.

@@ -138,7 +138,7 @@ impl Stack {
             );
             return Some(refused(layer, message).with_help("use kvm or tcg, or an image without a source"));
         }
-        if let Some(why) = self.why_not_with_its_kernel() {
+        if let Some(why) = self.why_not_with_its_kernel().or_else(|| self.why_not_with_its_qemu()) {
             return Some(why);
         }
         let link = link_of_a_guest(self)?;

@@ -115,7 +115,7 @@ impl Agent {
 
     /// What a hypervisor has to run its machines with here: tried once.
     fn find_accelerator(&self, spec: &MachineSpec) -> Accelerator {
-        *lock(&self.accelerators).entry(spec.hypervisor).or_insert_with(|| {
+        *lock(&self.accelerators).entry((spec.hypervisor, spec.qemu.clone())).or_insert_with(|| {
             let directory = self.work_directory.join("probe");
             let hypervisor = hypervisor(spec.hypervisor);
             let Accelerators { hardware, fallback } = hypervisor.accelerators();

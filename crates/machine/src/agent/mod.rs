@@ -63,7 +63,7 @@ pub struct Agent {
     /// Requests that are being carried out, and whether further ones are refused.
     under_way: Mutex<UnderWay>,
     /// What hypervisors were found to have here.
-    accelerators: Mutex<HashMap<HypervisorKind, Accelerator>>,
+    accelerators: Mutex<HashMap<(HypervisorKind, Option<Vec<String>>), Accelerator>>,
     /// Where a machine of the lab says what nobody has asked for.
     unasked: OnceLock<Unasked>,
     /// Whether the NFS server that is watched is to end.

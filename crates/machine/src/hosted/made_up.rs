@@ -29,6 +29,7 @@ pub fn with_plan<T>(stack: &str, medium: &str, make: impl FnOnce(&Plan<'_>) -> T
         memory_bytes: options.memory.get(),
         cpus: options.cpus,
         hypervisor: options.kind,
+        qemu: None,
         accelerator: Some(options.accelerator),
         under_xen: None,
         xen_guest: None,

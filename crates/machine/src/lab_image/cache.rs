@@ -38,6 +38,8 @@ pub const ADDED_KERNEL: &str = "added-vmlinuz";
 pub const ADDED_MODULES_CPIO: &str = "added-modules.cpio";
 /// What that kernel is.
 pub const ADDED: &str = "added.json";
+/// What the QEMU of the user's is, of an image that has one.
+pub const ADDED_QEMU: &str = "added-qemu.json";
 /// What the image is made of.
 pub const MANIFEST: &str = "manifest.json";
 

@@ -129,6 +129,14 @@ pub enum LabImageError {
         /// What it lacks.
         reason: String,
     },
+    /// A file that was to be added as a QEMU.
+    #[error("{} cannot be added to the lab as a QEMU: {reason}", .file.display())]
+    UnusableQemu {
+        /// The file.
+        file: PathBuf,
+        /// What it lacks.
+        reason: String,
+    },
     /// Another user can change the image.
     #[error(
         "the cache of the lab image was not used: {cause}. Set NESTOR_CACHE to a directory of your own, or, if no other user \

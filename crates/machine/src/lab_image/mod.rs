@@ -13,6 +13,7 @@
 //! - `SHA256SUMS`, the hashes of the other files, which are compared before the image is booted.
 
 mod added_kernel;
+mod added_qemu;
 mod build;
 mod cache;
 mod cpio;
@@ -39,6 +40,10 @@ use serde::{Deserialize, Serialize};
 pub use added_kernel::{
     ADDED_KERNEL_IN_ROOT, ADDED_MODULES_CPIO_IN_ROOT, AboutKernel, AddKernel, AddedKernel, add_kernel,
     find_added_kernel,
+};
+pub use added_qemu::{
+    ADDED_QEMU_IN_ROOT, AboutQemu, AddQemu, AddedQemu, Program, RunsHere, add_qemu, find_added_qemu,
+    libraries, program,
 };
 use cache::Cache;
 pub use cpio::CpioWriter;

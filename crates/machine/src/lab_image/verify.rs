@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::cache::{
-    ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS,
+    ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, ADDED_QEMU, HYPERVISOR, KERNEL, MANIFEST, MODULES_CPIO,
+    ROOT_SQUASHFS,
 };
 use super::error::LabImageError;
 use nestor_ownership::{self as ownership, Distrust};
@@ -37,7 +38,7 @@ const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
 
 /// The files of an image.
 pub fn files(directory: &Path) -> impl Iterator<Item = &'static str> + use<> {
-    let optional = [HYPERVISOR, ADDED_KERNEL, ADDED_MODULES_CPIO, ADDED];
+    let optional = [HYPERVISOR, ADDED_KERNEL, ADDED_MODULES_CPIO, ADDED, ADDED_QEMU];
     let there: Vec<_> = optional.into_iter().filter(|name| directory.join(name).exists()).collect();
     FILES.into_iter().chain(there)
 }

@@ -162,6 +162,7 @@ mod tests {
             memory_bytes: 256 << 20,
             cpus: 2,
             hypervisor: HypervisorKind::Libvirt,
+            qemu: None,
             accelerator: None,
             under_xen: None,
             xen_guest: None,

@@ -13,6 +13,7 @@ use nestor_stack::Accelerator;
 use nestor_stop::lock;
 use rustix::process::Signal;
 
+use super::QEMU;
 use super::arguments::{self, MachineFiles};
 use super::doing;
 use super::joining::{Joining, WhyNotJoined};
@@ -72,7 +73,9 @@ impl QemuMachine {
         on_start: &mut OnStart<'_>,
     ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let argv = arguments::command_line(spec, accelerator, &files, GuestPaging::here);
+        let program = spec.qemu.clone().unwrap_or_else(|| vec![QEMU.to_owned()]);
+        let mut argv = arguments::command_line(spec, accelerator, &files, || GuestPaging::of(&program));
+        argv.splice(..1, program);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)

@@ -12,8 +12,13 @@ const BEGINNING: &str = "QEMU emulator version ";
 
 /// The first line of `--version`, if QEMU is installed.
 pub fn first_line() -> Option<String> {
+    first_line_of(&[QEMU.to_owned()])
+}
+
+fn first_line_of(program: &[String]) -> Option<String> {
+    let words = program.iter().map(String::as_str).chain(["--version"]);
     // A program that prints nothing and does not end is not QEMU.
-    let asked = Command::new([QEMU, "--version"]).timeout_s(ANSWER_LIMIT_S);
+    let asked = Command::new(words).timeout_s(ANSWER_LIMIT_S);
     let finished = process::run(&Spawner::new(), &asked, |_| {}).ok().filter(|said| !said.timed_out)?;
     let said = finished.stdout_text();
     said.lines().next().filter(|line| line.starts_with(BEGINNING)).map(str::to_owned)
@@ -36,7 +41,12 @@ const FIRST_WITHOUT_SHADOW: u32 = 9;
 impl GuestPaging {
     /// What works in the QEMU that is installed.
     pub fn here() -> Self {
-        Self::in_qemu(first_line().as_deref().and_then(major_version))
+        Self::of(&[QEMU.to_owned()])
+    }
+
+    /// What works in the QEMU that a command line with these words at its beginning runs.
+    pub fn of(program: &[String]) -> Self {
+        Self::in_qemu(first_line_of(program).as_deref().and_then(major_version))
     }
 
     fn in_qemu(major: Option<u32>) -> Self {

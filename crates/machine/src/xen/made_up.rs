@@ -13,6 +13,7 @@ pub fn machine(guest: XenGuest) -> MachineSpec {
         memory_bytes: 256 << 20,
         cpus: 1,
         hypervisor: HypervisorKind::Xen,
+        qemu: None,
         accelerator: None,
         under_xen: None,
         xen_guest: Some(guest),

@@ -406,7 +406,9 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
         LabProblem::NoHypervisor
         | LabProblem::NoPack { .. }
         | LabProblem::NoPrograms { .. }
-        | LabProblem::NoKernel { .. } => FailureCause::NotInstalled,
+        | LabProblem::NoKernel { .. }
+        | LabProblem::NoQemu { .. }
+        | LabProblem::QemuChanged { .. } => FailureCause::NotInstalled,
         LabProblem::TooMuchMemory { .. } | LabProblem::TooManyInstances { .. } => FailureCause::NoMemory,
         LabProblem::MachineEnded => FailureCause::MachineLost,
         LabProblem::RootNotServed { source } => cause_of(source),

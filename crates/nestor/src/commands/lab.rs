@@ -1,7 +1,7 @@
 //! `nestor lab`: the image that every machine boots.
 
 use anyhow::{Result, bail};
-use nestor_machine::lab_image::{self, AddedKernel, LabImage};
+use nestor_machine::lab_image::{self, AddedKernel, AddedQemu, LabImage};
 use nestor_text::units::ByteUnit;
 use serde_json::json;
 
@@ -20,6 +20,9 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::Kernel { name, file, modules, json } => {
             let added = crate::lab_image::add_kernel(name, file, modules.as_deref())?;
             tell_kernel(name, &added, *json)
+        }
+        LabCommand::Qemu { name, file, json } => {
+            tell_qemu(name, &crate::lab_image::add_qemu(name, file)?, *json)
         }
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_lab::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
@@ -46,6 +49,21 @@ fn tell_kernel(name: &str, added: &AddedKernel, json: bool) -> Result<()> {
         outln!("  without these modules, which some stacks need: {}", about.missing_modules.join(", "));
     }
     outln!("  a file system whose machine boots it: ext4:kernel={name}");
+    Ok(())
+}
+
+fn tell_qemu(name: &str, added: &AddedQemu, json: bool) -> Result<()> {
+    let about = &added.about;
+    if json {
+        return print_json(&json!({ "name": name, "directory": added.image.directory, "qemu": about }));
+    }
+    outln!("{name}: QEMU {}", about.version);
+    outln!("  from a file with SHA-256 {}", about.sha256);
+    outln!("  with its libraries, modules and firmware: SHA-256 {}", about.contents);
+    if !about.missing_devices.is_empty() {
+        outln!("  without these devices, which some stacks need: {}", about.missing_devices.join(", "));
+    }
+    outln!("  a guest that runs in it: ext4/kvm:qemu={name}");
     Ok(())
 }
 

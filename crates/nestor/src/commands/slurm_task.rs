@@ -82,11 +82,13 @@ impl Task<'_> {
             bail!("this version does not know the place {}", self.job.place);
         };
         let stacks: Vec<Stack> = self.job.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+        let qemus = lab_image::qemus_of(&place, &stacks)?;
         let mut lab = Lab::open(LabOptions {
             place,
             image: Some(lab_image::files()?),
             packs: lab_image::packs()?,
             kernels: lab_image::kernels_of(&stacks)?,
+            qemus,
             cache_directory,
             overwrite: Vec::new(),
             seed: self.job.seed,

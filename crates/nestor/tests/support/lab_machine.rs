@@ -77,6 +77,7 @@ impl LabMachine {
             memory_bytes: if under_xen.is_some() { 4 << 30 } else { 3 << 30 },
             cpus: 2,
             hypervisor: LAB_HYPERVISOR,
+            qemu: None,
             accelerator: Some(Accelerator::Tcg),
             under_xen,
             xen_guest: None,

@@ -8,6 +8,7 @@ use super::devices::{self, Attach, DeviceModelSpec, QueueDepth};
 use super::managed::{self, IMAGE, POLL, TEMPLATE, TYPE};
 use super::run_by::{self, BY, RunBy};
 use super::{CacheMode, HostBlockOptions, HostedDisk, XenGuest};
+use crate::added_qemu::QEMU_OPTION;
 use crate::memory::LEAST_BESIDE_GUEST;
 use crate::{
     Accelerator, BlockTuning, Bytes, Conflict, HypervisorKind, Layer, LayerDefinition, OptionKind,
@@ -27,6 +28,14 @@ pub(super) const HOST_MEMORY: OptionSpec = OptionSpec {
         max: Bytes::gib(1024),
         rule: SizeRule::MultipleOf(1 << 20),
     },
+    default: None,
+};
+
+/// The QEMU that runs the machine.
+const QEMU: OptionSpec = OptionSpec {
+    name: QEMU_OPTION,
+    summary: "QEMU that runs the virtual machine, by the name under which `nestor lab qemu` added it (unset: the lab image's)",
+    kind: OptionKind::Name,
     default: None,
 };
 
@@ -54,6 +63,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     SCHED,
     READAHEAD,
     MERGES,
+    QEMU,
     BY,
     IMAGE,
     TYPE,
@@ -225,7 +235,20 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
         run_by::check(layer, &disk, below)?;
     }
     managed::check(layer)?;
+    check_qemu(layer)?;
     check_memory(&options)
+}
+
+/// Refuses a QEMU of the user's for a machine that another program runs.
+fn check_qemu(layer: &Layer) -> Result<(), Conflict> {
+    if !layer.is_set(QEMU_OPTION) || RunBy::of(layer).is_none_or(|by| by == RunBy::Nestor) {
+        return Ok(());
+    }
+    Err(Conflict {
+        option: Some(QEMU_OPTION),
+        message: "only Nestor itself runs its machines with a QEMU of your own".to_owned(),
+        help: format!("omit qemu, or omit {}", BY.name),
+    })
 }
 
 fn check_disk(disk: &QemuDisk, below: Option<&Layer>) -> Result<(), Conflict> {
