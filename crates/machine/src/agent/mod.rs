@@ -63,7 +63,7 @@ pub struct Agent {
     /// Requests that are being carried out, and whether further ones are refused.
     under_way: Mutex<UnderWay>,
     /// What hypervisors were found to have here.
-    accelerators: Mutex<HashMap<(HypervisorKind, Option<Vec<String>>), Accelerator>>,
+    accelerators: Mutex<HashMap<ProbedHypervisor, Accelerator>>,
     /// Where a machine of the lab says what nobody has asked for.
     unasked: OnceLock<Unasked>,
     /// Whether the NFS server that is watched is to end.
@@ -71,6 +71,9 @@ pub struct Agent {
     /// When this process began.
     begun_ns: u64,
 }
+
+/// A hypervisor, and how its program is started where that is one of the user's.
+type ProbedHypervisor = (HypervisorKind, Option<Vec<String>>);
 
 /// A machine that this agent booted.
 struct Booted {
