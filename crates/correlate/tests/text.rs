@@ -18,7 +18,7 @@ fn the_text_says_how_sure_it_is() {
         LevelInput::new(header("hdd", "medium", "ground"), medium).with_cache(CacheBetween::NONE),
     ];
     let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
-    insta::assert_snapshot!(correlation.to_text(), @r"
+    insta::assert_snapshot!(correlation.to_text(), @"
     layer  recorded     machine  requests
     ext4   guest block  guest         300
     kvm    hypervisor   host          300
@@ -30,26 +30,26 @@ fn the_text_says_how_sure_it_is() {
     kvm > xfs      300      0       0           0           0                  0        0         0        0           0          0
     xfs > hdd      300      0       0           0           0                  0        0         0        0           0          0
 
-    ext4 > kvm: clocks known to 2.9 us at the middle (offset 12800.000003 s, drift 47.45 ppm, 285 pairs)
+    ext4 > kvm: clocks known to 2.91 us at the middle (offset 12800.000003 s, drift 47.45 ppm, 285 pairs)
     kvm > xfs: one clock
-    xfs > hdd: clocks known to 1.1 us at the middle (offset -20000.000998 s, drift 22.21 ppm, 285 pairs)
+    xfs > hdd: clocks known to 1.13 us at the middle (offset -20000.000998 s, drift 22.21 ppm, 285 pairs)
     unmatched: at most 0.00 % of a level's requests
 
-    where time is added          requests     mean      p50       p90       p99       max
-    ext4: its own queue               285  10.1 us   9.9 us   18.3 us   19.9 us   20.0 us
-      between ext4 > kvm, read        154  44.8 us  44.8 us   68.2 us   82.2 us   83.4 us
-      between ext4 > kvm, write       131  50.6 us  50.0 us   74.5 us   81.7 us   85.8 us
-      between ext4 > kvm, flush        15  22.0 us  23.3 us   31.2 us   34.8 us   34.8 us
-    kvm: its own queue                285   2.3 us   2.4 us    3.8 us    4.0 us    4.0 us
-      between kvm > xfs, read         154   5.8 us   5.9 us    8.0 us    9.4 us    9.5 us
-      between kvm > xfs, write        131   5.8 us   5.8 us    8.2 us    9.7 us    9.8 us
-      between kvm > xfs, flush         15   6.4 us   6.2 us    8.5 us    9.0 us    9.0 us
-    xfs: its own queue                285  14.8 us  13.7 us   27.7 us   29.8 us   29.9 us
-      between xfs > hdd, read         154  19.7 us  19.9 us   31.6 us   36.4 us   37.7 us
-      between xfs > hdd, write        131  19.2 us  19.1 us   31.4 us   35.6 us   35.9 us
-      between xfs > hdd, flush         15  16.9 us  14.1 us   30.1 us   37.2 us   37.2 us
-    hdd: its own queue                285  95.4 us  94.8 us  178.9 us  196.9 us  198.4 us
-    hdd: service                      285  1.83 ms  1.72 ms   3.48 ms   3.96 ms   3.99 ms
+    where time is added          requests     mean      p50      p90      p99      max
+    ext4: its own queue               285  10.1 us  9.93 us  18.3 us  19.9 us  20.0 us
+      between ext4 > kvm, read        154  44.8 us  44.8 us  68.2 us  82.2 us  83.4 us
+      between ext4 > kvm, write       131  50.6 us  50.0 us  74.5 us  81.7 us  85.8 us
+      between ext4 > kvm, flush        15  22.0 us  23.3 us  31.2 us  34.8 us  34.8 us
+    kvm: its own queue                285  2.34 us  2.43 us  3.75 us  3.98 us  3.99 us
+      between kvm > xfs, read         154  5.78 us  5.91 us  8.00 us  9.35 us  9.51 us
+      between kvm > xfs, write        131  5.83 us  5.76 us  8.15 us  9.68 us  9.85 us
+      between kvm > xfs, flush         15  6.36 us  6.22 us  8.49 us  9.05 us  9.05 us
+    xfs: its own queue                285  14.8 us  13.7 us  27.7 us  29.8 us  29.9 us
+      between xfs > hdd, read         154  19.7 us  19.9 us  31.6 us  36.4 us  37.7 us
+      between xfs > hdd, write        131  19.2 us  19.1 us  31.4 us  35.6 us  35.9 us
+      between xfs > hdd, flush         15  16.9 us  14.1 us  30.1 us  37.2 us  37.2 us
+    hdd: its own queue                285  95.4 us  94.8 us   179 us   197 us   198 us
+    hdd: service                      285  1.83 ms  1.72 ms  3.48 ms  3.96 ms  3.99 ms
 
     median read: 1.92 ms
       ext4       read 4 KiB at 1048596480     +0 ns  1.92 ms  |########################################|

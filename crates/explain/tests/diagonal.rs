@@ -292,7 +292,7 @@ fn without_a_baseline_the_time_itself_is_taken_apart() {
 #[test]
 fn the_text_says_how_sure_and_what_to_do() {
     let (here, before) = planted(MechanismName::JournalOfJournal);
-    insta::assert_snapshot!(explanation_text(&explain(&here, Some(&before))), @r"
+    insta::assert_snapshot!(explanation_text(&explain(&here, Some(&before))), @"
     ext4/kvm/raw/xfs/hdd   fio:rand-write
     against ext4/kvm/raw/xfs/hdd: -50.0 % [-51.2, -48.7], 3 runs each, 20.00 ms per operation instead of 10.00 ms
 
@@ -305,15 +305,15 @@ fn the_text_says_how_sure_and_what_to_do() {
               to change it: a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a raw disk
 
       each nanosecond once  per operation  of the difference  of these parts
-      journal-of-journal          +9.1 ms            +91.3 %  journal of a file system below +9.0 ms, the medium idle +133.3 us
-      not explained             +866.7 us             +8.7 %  the medium idle +866.7 us
+      journal-of-journal         +9.13 ms            +91.3 %  journal of a file system below +9.00 ms, the medium idle +133 us
+      not explained               +867 us             +8.7 %  the medium idle +867 us
       together                   +10.0 ms             +100 %
 
-      part of the time                        here  baseline     more  requests  baseline  they belong to
-      data                                  9.5 ms    9.5 ms     0 ns     1.000     1.000
-      journal of the topmost file system  100.0 us  100.0 us     0 ns     0.200     0.200
-      journal of a file system below        9.0 ms      0 ns  +9.0 ms     0.400     0.000  journal-of-journal
-      the medium idle                       1.4 ms  400.0 us  +1.0 ms
+      part of the time                       here  baseline      more  requests  baseline  they belong to
+      data                                9.50 ms   9.50 ms      0 ns     1.000     1.000
+      journal of the topmost file system   100 us    100 us      0 ns     0.200     0.200
+      journal of a file system below      9.00 ms      0 ns  +9.00 ms     0.400     0.000  journal-of-journal
+      the medium idle                     1.40 ms    400 us  +1.00 ms
     ");
 }
 

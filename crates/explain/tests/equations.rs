@@ -218,29 +218,29 @@ fn text_says_all_of_it() {
     marked.block = 1;
     measured(&mut marked).correlation.as_mut().unwrap().blame = blame(&[("file-data>image-data", 90 * MS)]);
     let said = of(&[record(Some(correlation(ON_EXT3))), marked]);
-    assert_snapshot!(equations_text(&said, Some(100)), @r"
+    assert_snapshot!(equations_text(&said, Some(100)), @"
     ext3/kvm/raw/jfs/hdd   postmark:small   runs 41, 42
 
     (1) workload = directories + metadata + free list + file blocks + journal + housekeeping
-      time of the medium                   share      of each run  requests  by class
-      ext3 (guest)             185.0 ms   92.5 %
-        directories              9.0 ms    4.5 %     0.0 to 8.2 %        10  directory
-        metadata                 9.0 ms    4.5 %     0.0 to 8.2 %        12  inode 6.0 ms, extent map
-                                                                             2.0 ms, superblock 1.0 ms
-        free list                5.0 ms    2.5 %     0.0 to 4.5 %         6  allocation map
-        file blocks            150.0 ms   75.0 %  54.5 to 100.0 %       152  file data
-        journal                 10.0 ms    5.0 %     0.0 to 9.1 %        12  journal
-        housekeeping             2.0 ms    1.0 %     0.0 to 1.8 %         3  flush
-      jfs (host)                14.0 ms    7.0 %
-        metadata                 4.0 ms    2.0 %     0.0 to 3.6 %         5  inode
-        journal                  8.0 ms    4.0 %     0.0 to 7.3 %         9  journal
-        housekeeping             2.0 ms    1.0 %     0.0 to 1.8 %         4  image data 1.0 ms, flush
-                                                                             1.0 ms
-      asked for by no request    1.0 ms    0.5 %
-        housekeeping             1.0 ms    0.5 %     0.0 to 0.9 %         2  unknown
-      together                 200.0 ms  100.0 %
-      the terms add up to the 200.0 ms for which the medium was busy, exactly; of 400.0 ms measured,
-        it was idle for 200.0 ms
+      time of the medium                  share      of each run  requests  by class
+      ext3 (guest)              185 ms   92.5 %
+        directories            9.00 ms    4.5 %     0.0 to 8.2 %        10  directory
+        metadata               9.00 ms    4.5 %     0.0 to 8.2 %        12  inode 6.00 ms, extent map
+                                                                            2.00 ms, superblock 1.00 ms
+        free list              5.00 ms    2.5 %     0.0 to 4.5 %         6  allocation map
+        file blocks             150 ms   75.0 %  54.5 to 100.0 %       152  file data
+        journal                10.0 ms    5.0 %     0.0 to 9.1 %        12  journal
+        housekeeping           2.00 ms    1.0 %     0.0 to 1.8 %         3  flush
+      jfs (host)               14.0 ms    7.0 %
+        metadata               4.00 ms    2.0 %     0.0 to 3.6 %         5  inode
+        journal                8.00 ms    4.0 %     0.0 to 7.3 %         9  journal
+        housekeeping           2.00 ms    1.0 %     0.0 to 1.8 %         4  image data 1.00 ms, flush
+                                                                            1.00 ms
+      asked for by no request  1.00 ms    0.5 %
+        housekeeping           1.00 ms    0.5 %     0.0 to 0.9 %         2  unknown
+      together                  200 ms  100.0 %
+      the terms add up to the 200 ms for which the medium was busy, exactly; of 400 ms measured, it
+        was idle for 200 ms
       housekeeping has requests of which nothing says what they are for
       metadata has the small directories and files that lie in inodes (xfs, jfs; ext4 with
         inline_data)
@@ -254,10 +254,10 @@ fn text_says_all_of_it() {
         deleted files, and their deleted directories and maps
 
     (2), (3) request = front end in the guest + back end in hypervisor and host + disk
-      mean time of a  requests     time  front end  queued  back end    queued     disk    queued
-      write                 20   8.0 ms     1.5 ms  1.0 ms  700.0 us  100.0 us   5.8 ms  800.0 us
-          of each run: 8.0 ms to 8.0 ms
-      flush                  4  20.0 ms     1.0 ms    0 ns    3.0 ms      0 ns  16.0 ms      0 ns
+      mean time of a  requests     time  front end   queued  back end  queued     disk  queued
+      write                 20  8.00 ms    1.50 ms  1.00 ms    700 us  100 us  5.80 ms  800 us
+          of each run: 8.00 ms to 8.00 ms
+      flush                  4  20.0 ms    1.00 ms     0 ns   3.00 ms    0 ns  16.0 ms    0 ns
           of each run: 20.0 ms to 20.0 ms
       front end: ext3 (guest block)
       back end: kvm (hypervisor), jfs (host block)
@@ -268,12 +268,12 @@ fn text_says_all_of_it() {
         host wrote meanwhile, such as its journal, is not known to be for them
 
     instructions and waiting
-      all requests together                  time  executed at most  waited at least  instructions
-      above: application                        -                 -                -    10 000 000
-      front end: guest kernel             34.0 ms           24.0 ms          10.0 ms    24 000 000
-      back end: hypervisor, host kernel   26.0 ms           26.0 ms             0 ns    86 000 000
-      disk                               180.0 ms              0 ns         180.0 ms             -
-      of 400.0 ms measured, the processor executed for 120.0 ms (30.0 %) and waited for 280.0 ms
+      all requests together                 time  executed at most  waited at least  instructions
+      above: application                       -                 -                -    10 000 000
+      front end: guest kernel            34.0 ms           24.0 ms          10.0 ms    24 000 000
+      back end: hypervisor, host kernel  26.0 ms           26.0 ms             0 ns    86 000 000
+      disk                                180 ms              0 ns           180 ms             -
+      of 400 ms measured, the processor executed for 120 ms (30.0 %) and waited for 280 ms
       instructions are counted by who executes them and not by request, so a part's time executing is
         at most theirs; times of requests under way at once add up to more than the measured time
     ");
@@ -309,7 +309,7 @@ fn what_is_not_known_is_said_with_what_mends_it() {
     assert_eq!(why_of(of_earlier), (None, Some(Why::NotKept), None));
     assert_eq!(why_of(record(Some(badly))), (Some(Why::BadlyJoined), Some(Why::BadlyJoined), None));
     assert_eq!(why_of(idle), (Some(Why::NothingBelow), None, None));
-    assert_snapshot!(equations_text(&of(&[untraced]), Some(100)), @r"
+    assert_snapshot!(equations_text(&of(&[untraced]), Some(100)), @"
     ext3/kvm/raw/jfs/hdd   postmark:small   run 41
 
     (1) workload = directories + metadata + free list + file blocks + journal + housekeeping
@@ -326,7 +326,7 @@ fn what_is_not_known_is_said_with_what_mends_it() {
       front end: guest kernel               -                 -                -    12 000 000
       back end: hypervisor, host kernel     -                 -                -    43 000 000
       disk                                  -                 -                -             -
-      of 200.0 ms measured, the processor executed for 60.0 ms (30.0 %) and waited for 140.0 ms
+      of 200 ms measured, the processor executed for 60.0 ms (30.0 %) and waited for 140 ms
       instructions are counted by who executes them and not by request, so a part's time executing is
         at most theirs; times of requests under way at once add up to more than the measured time
     ");
@@ -341,8 +341,8 @@ fn terms_that_do_not_add_up_are_refused_with_the_numbers() {
     let said = of(&[record(Some(wrong))]);
     let Answer::NotKnown(workload) = &said.workload_time else { panic!("2 ms are missing") };
     let Answer::NotKnown(request) = &said.request_time else { panic!("2 ms are too many") };
-    assert_snapshot!(format!("{}\n{}", workload.words, request.words), @r"
-    the terms add up to 110.0 ms, and the busy time of the medium is 112.0 ms: -1.8 % off, more than 1 %
+    assert_snapshot!(format!("{}\n{}", workload.words, request.words), @"
+    the terms add up to 110 ms, and the busy time of the medium is 112 ms: -1.8 % off, more than 1 %
     the terms add up to 82.0 ms, and the time of the 10 requests to write is 80.0 ms: +2.5 % off, more than 1 %
     ");
     let mut within = correlation(ON_EXT3);
@@ -370,7 +370,7 @@ fn the_medium_is_not_busy_for_longer_than_its_own_log_says() {
     let Answer::NotKnown(not_known) = &said.workload_time else { panic!("10 ms are not in the log") };
     assert_eq!(not_known.why, Why::DoesNotAddUp);
     assert!(
-        not_known.words.contains("the medium's log") && not_known.words.contains("110.0 ms"),
+        not_known.words.contains("the medium's log") && not_known.words.contains("110 ms"),
         "{not_known:?}"
     );
 }

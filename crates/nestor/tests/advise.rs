@@ -217,7 +217,7 @@ fn a_number_of_memory_is_never_the_best() {
     assert!(stacks[..11].iter().all(|one| one["not_physical"].is_null()), "{advice}");
     let text = said(&sandbox, &arguments);
     assert!(
-        text.contains("not plausible, so not recommended, however fast\n   12  0 % of the 4.0 MiB"),
+        text.contains("not plausible, so not recommended, however fast\n   12  0 % of the 4.00 MiB"),
         "{text}"
     );
     let pasted = said(&sandbox, &["advise", "fio:rand-write", "--as", "mkfs", "--store", &store]);

@@ -37,7 +37,7 @@ fn a_plan_without_past_cells_is_a_guess() {
     // One at a time: how many fit side by side depends on the machine.
     let plan =
         ["study", "study.toml", "--plan", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME];
-    insta::assert_snapshot!(said(&sandbox, &plan), @r"
+    insta::assert_snapshot!(said(&sandbox, &plan), @"
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
 
@@ -45,7 +45,7 @@ fn a_plan_without_past_cells_is_a_guess() {
       cells      18        30
       time       12 min    19 min
       measuring  54 %      55 %
-      space                1.0 GiB
+      space                1.00 GiB
 
       on emulated:time=virtual, one cell at a time
 
@@ -71,7 +71,7 @@ fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
         "--on",
         IN_VIRTUAL_TIME,
     ];
-    insta::assert_snapshot!(said(&sandbox, &arguments), @r"
+    insta::assert_snapshot!(said(&sandbox, &arguments), @"
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
 
@@ -80,7 +80,7 @@ fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
       time        6 min
       measuring   55 %
       node-hours  0.30
-      space       1.0 GiB
+      space       1.00 GiB
 
       on emulated:time=virtual, on Slurm: 0.30 node-hours, up to 4 tasks at once, each with 1 core and 1963 MiB of memory
 
@@ -141,7 +141,7 @@ fn a_plan_rests_on_cells_that_were_measured() {
     made_up.keep(&sandbox.path("r.sqlite"));
     // The made-up cells are of this place, which is not the usual one on every machine.
     let arguments = ["study", "study.toml", "--plan", "--store", "r.sqlite", "--on", "emulated:time=real"];
-    insta::assert_snapshot!(said(&sandbox, &arguments), @r"
+    insta::assert_snapshot!(said(&sandbox, &arguments), @"
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), baselines at both ends of each block
 
@@ -149,7 +149,7 @@ fn a_plan_rests_on_cells_that_were_measured() {
       cells      24        40
       time       28 min    46 min
       measuring  22 %      23 %
-      space                1.0 GiB
+      space                1.01 GiB
 
       on emulated:time=real, one cell at a time
 
@@ -176,13 +176,13 @@ fn what_is_about_to_begin_is_said_and_refused_where_there_is_no_room() {
         &["study", "study.toml", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME],
     );
     let (plan, refusal) = said.split_once("error: ").expect("a refusal");
-    insta::assert_snapshot!(plan, @r"
+    insta::assert_snapshot!(plan, @"
     plan of planned: 18 to 30 cells in about 12 min to 19 min
       on emulated:time=virtual, one cell at a time
       time allowed 2 h: cells that do not fit are left out
-      nothing has been measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
+      nothing has been measured here yet: the time is a guess; space: up to 8.00 PiB for data, 4.29 MiB for results
     ");
-    assert!(refusal.starts_with("the study may need 8.0 PiB for data of the modelled disk"), "{refusal}");
+    assert!(refusal.starts_with("the study may need 8.00 PiB for data of the modelled disk"), "{refusal}");
     assert!(refusal.contains("GiB are free\n") && refusal.contains(&sandbox.text("nestor-")), "{refusal}");
     assert!(refusal.contains("nothing was begun") && refusal.contains("NESTOR_WORK=DIRECTORY"), "{refusal}");
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
@@ -282,7 +282,7 @@ fn a_published_study_is_planned_without_measuring() {
     let sandbox = Sandbox::new();
     let plan =
         ["replicate", "nested-fs", "--plan", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME];
-    insta::assert_snapshot!(said(&sandbox, &plan), @r"
+    insta::assert_snapshot!(said(&sandbox, &plan), @"
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
     23 stacks, 5 workloads, up to 3 blocks in random order (seed 2012), no baselines at the ends of blocks
 
@@ -290,7 +290,7 @@ fn a_published_study_is_planned_without_measuring() {
       cells      90
       time       39 min
       measuring  39 %
-      space      387.9 MiB
+      space      388 MiB
 
       on emulated:time=virtual, one cell at a time
 

@@ -5,7 +5,7 @@ use nestor_text::{Table, fitted, units, visible_in_columns};
 use crate::row::{OperationRow, Row, Snapshot};
 
 /// Longer names of layers are cut, on narrow and on wide terminals.
-const NAME: usize = 18;
+const NAME: usize = 16;
 const WIDE_NAME: usize = 28;
 /// A terminal is wide from here on.
 const WIDE: usize = 100;

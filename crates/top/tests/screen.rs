@@ -70,21 +70,21 @@ fn view() -> View {
 
 #[test]
 fn it_fits_80_columns_and_24_lines() {
-    insta::assert_snapshot!(screen(&view(), 80, 24), @r"
+    insta::assert_snapshot!(screen(&view(), 80, 24), @"
     nestor top  last 1.0 s
     qemu mail > ext4 /var/lib/libvirt/images > dm-0 > nvme0n1
 
-      layer               reads/s  writes/s  flush/s       read    written  x above
-      qemu mail               812      1204     33.0  3.33 MB/s  4.93 MB/s        -
-      ext4 /var~t/images      812      1530     33.0  3.33 MB/s  6.27 MB/s     1.16
-      dm-0                    812      1530     33.0  3.33 MB/s  6.27 MB/s     1.00
-      nvme0n1                 812      1411     66.0  3.61 MB/s  6.27 MB/s     1.03
+      layer             reads/s  writes/s  flush/s       read    written  x above
+      qemu mail             812     1 200     33.0  3.33 MB/s  4.93 MB/s        -
+      ext4 /va~/images      812     1 530     33.0  3.33 MB/s  6.27 MB/s     1.16
+      dm-0                  812     1 530     33.0  3.33 MB/s  6.27 MB/s     1.00
+      nvme0n1               812     1 410     66.0  3.61 MB/s  6.27 MB/s     1.03
 
-      layer                    p50     p99  queue  busy  waits for
-      qemu mail           620.0 us  5.0 ms    1.1  85 %  nvme0n1 83 %, itself 11 %
-      ext4 /var~t/images  480.3 us  3.8 ms    1.0  76 %  nvme0n1 93 %, itself 6 %
-      dm-0                440.1 us  3.5 ms    0.9  71 %  nvme0n1 98 %, itself 2 %
-      nvme0n1             360.2 us  2.9 ms    0.9  70 %  itself 100 %
+      layer                p50      p99  queue  busy  waits for
+      qemu mail         620 us  4.96 ms    1.1  85 %  nvme0n1 83 %, itself 11 %
+      ext4 /va~/images  480 us  3.84 ms    1.0  76 %  nvme0n1 93 %, itself 6 %
+      dm-0              440 us  3.52 ms    0.9  71 %  nvme0n1 98 %, itself 2 %
+      nvme0n1           360 us  2.88 ms    0.9  70 %  itself 100 %
 
     qemu mail is busy 85 % of the time and waits mostly for nvme0n1: 83 % of that
     sent by other threads, among which the kernel's that write back: 51 % dm-0, 51 %
@@ -100,21 +100,21 @@ fn it_fits_80_columns_and_24_lines() {
 
 #[test]
 fn wider_terminals_have_one_table() {
-    insta::assert_snapshot!(screen(&view(), 120, 40), @r"
+    insta::assert_snapshot!(screen(&view(), 120, 40), @"
     nestor top  last 1.0 s
     qemu mail > ext4 /var/lib/libvirt/images > dm-0 > nvme0n1
 
       layer                         reads/s  writes/s  flush/s       read    written  x above
-      qemu mail                         812      1204     33.0  3.33 MB/s  4.93 MB/s        -
-      ext4 /var/lib/libvirt/images      812      1530     33.0  3.33 MB/s  6.27 MB/s     1.16
-      dm-0                              812      1530     33.0  3.33 MB/s  6.27 MB/s     1.00
-      nvme0n1                           812      1411     66.0  3.61 MB/s  6.27 MB/s     1.03
+      qemu mail                         812     1 200     33.0  3.33 MB/s  4.93 MB/s        -
+      ext4 /var/lib/libvirt/images      812     1 530     33.0  3.33 MB/s  6.27 MB/s     1.16
+      dm-0                              812     1 530     33.0  3.33 MB/s  6.27 MB/s     1.00
+      nvme0n1                           812     1 410     66.0  3.61 MB/s  6.27 MB/s     1.03
 
-      layer                         flush p50       p50     p99  queue  busy  waits for
-      qemu mail                        6.2 ms  620.0 us  5.0 ms    1.1  85 %  nvme0n1 83 %, itself 11 %
-      ext4 /var/lib/libvirt/images     4.8 ms  480.3 us  3.8 ms    1.0  76 %  nvme0n1 93 %, itself 6 %, dm-0 1 %
-      dm-0                             4.4 ms  440.1 us  3.5 ms    0.9  71 %  nvme0n1 98 %, itself 2 %
-      nvme0n1                          3.6 ms  360.2 us  2.9 ms    0.9  70 %  itself 100 %
+      layer                         flush p50     p50      p99  queue  busy  waits for
+      qemu mail                       6.20 ms  620 us  4.96 ms    1.1  85 %  nvme0n1 83 %, itself 11 %
+      ext4 /var/lib/libvirt/images    4.80 ms  480 us  3.84 ms    1.0  76 %  nvme0n1 93 %, itself 6 %, dm-0 1 %
+      dm-0                            4.40 ms  440 us  3.52 ms    0.9  71 %  nvme0n1 98 %, itself 2 %
+      nvme0n1                         3.60 ms  360 us  2.88 ms    0.9  70 %  itself 100 %
 
     qemu mail is busy 85 % of the time and waits mostly for nvme0n1: 83 % of that
     sent by other threads, among which the kernel's that write back: 51 % dm-0, 51 % nvme0n1
@@ -150,16 +150,16 @@ fn keys_do_what_the_last_line_says() {
     assert!(view.press(Key::Pause));
     view.take(interval(1, 3));
     let paused = screen(&view, 80, 24);
-    assert!(paused.contains("paused") && paused.contains("1204"), "{paused}");
+    assert!(paused.contains("paused") && paused.contains("1 200"), "{paused}");
     assert!(view.press(Key::Pause));
-    assert!(screen(&view, 80, 24).contains("3612"));
+    assert!(screen(&view, 80, 24).contains("3 610"));
     assert!(view.press(Key::SinceStart));
     let all = screen(&view, 80, 24);
     // 1204 and 3612 in two seconds.
-    assert!(all.contains("since the start, 2.0 s") && all.contains("2408"), "{all}");
+    assert!(all.contains("since the start, 2.0 s") && all.contains("2 410"), "{all}");
     assert!(view.press(Key::Help));
     let help = screen(&view, 80, 24);
-    assert!(help.contains("Ctrl-C") && !help.contains("2408"), "{help}");
+    assert!(help.contains("Ctrl-C") && !help.contains("2 410"), "{help}");
     assert!(!view.press(Key::Quit));
 }
 

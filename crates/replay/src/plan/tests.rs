@@ -292,9 +292,7 @@ fn a_trace_that_is_larger_than_the_target_is_refused_wrapped_or_scaled() {
     let plan = placed(&[(0, 8), (1000, 8), (3992, 8)]);
     insta::assert_snapshot!(
         plan.clone().fit(1 << 20, 512, Fit::Exact, false).unwrap_err(),
-        @"the trace reaches to 2048000 bytes (2.0 MiB), the target has 1048576 bytes (1.0 MiB); `--wrap` \
-          places requests modulo the target's size, `--scale-space` scales their offsets by the ratio of \
-          the sizes"
+        @"the trace reaches to 2048000 bytes (1.95 MiB), the target has 1048576 bytes (1.00 MiB); `--wrap` places requests modulo the target's size, `--scale-space` scales their offsets by the ratio of the sizes"
     );
     let mut wrapped = plan.clone();
     let fitted = wrapped.fit(512_000, 512, Fit::Wrap, false).unwrap();
