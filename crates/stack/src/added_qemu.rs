@@ -102,11 +102,11 @@ mod tests {
                    ^^^^^^ only Nestor itself runs its machines with a QEMU of your own
           omit qemu, or omit by
         ");
-        insta::assert_snapshot!(refused("ext4/kvm:qemu=a/raw/xfs/dom0/hdd"), @r"
-        a stack does not fit together
-          ext4/kvm:qemu=a/raw/dom0/xfs/hdd
-                              ^^^^ raw needs a directory below it; dom0 offers a block device
-          put a file system between them
+        insta::assert_snapshot!(refused("ext4/kvm:qemu=a/copy:scp/ext4/hdd//link/raw/ext4/hdd"), @r"
+        a stack cannot be used
+          ext4/kvm:qemu=a/copy:scp/ext4/hdd//link/raw/ext4/hdd
+                        ^ a QEMU of your own is added to the plain lab image, and this stack needs a pack
+          omit `qemu`, or use an image without a source and Nestor's own machines
         ");
         insta::assert_snapshot!(refused("ext4:qemu=a/hdd"), @r"
         a layer has an option that does not exist
