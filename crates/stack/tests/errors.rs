@@ -208,7 +208,7 @@ snapshots! {
     a layer has an option that does not exist
       ext4/kvm:cach=none/hdd
                ^^^^ kvm has no option `cach`
-      the options of kvm are disk, cache, aio, iothread, discard, memory, available, host-memory, cpus, sched, readahead, merges, by, image, type, template, poll
+      the options of kvm are disk, cache, aio, iothread, discard, memory, available, host-memory, cpus, sched, readahead, merges, qemu, by, image, type, template, poll
       did you mean cache? ext4/kvm:cache=none/hdd
 "#;
     an_unknown_option: "jfs:block=4k/hdd" => @r#"
@@ -221,7 +221,7 @@ snapshots! {
     a layer has an option that does not exist
       ext4/kvm:=x/hdd
                ^ the name of the option is missing
-      the options of kvm are disk, cache, aio, iothread, discard, memory, available, host-memory, cpus, sched, readahead, merges, by, image, type, template, poll
+      the options of kvm are disk, cache, aio, iothread, discard, memory, available, host-memory, cpus, sched, readahead, merges, qemu, by, image, type, template, poll
 "#;
     a_choice_without_its_key: "ext4/kvm:writeback/hdd" => @r#"
     a layer has an option that does not exist
