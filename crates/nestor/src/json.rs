@@ -17,9 +17,7 @@ pub const JSON_VERSION: u32 = 1;
 /// # Errors
 /// When it has no JSON form.
 pub fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
-    let value = serde_json::to_value(value).context("the result has no JSON form")?;
-    let text = serde_json::to_string_pretty(&versioned(value)).context("the result has no JSON form")?;
-    Ok(visible_json(&text).into_owned())
+    written(value, serde_json::to_string_pretty)
 }
 
 /// The same on one line, for what is printed again and again.
@@ -27,8 +25,15 @@ pub fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
 /// # Errors
 /// When it has no JSON form.
 pub fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    written(value, serde_json::to_string)
+}
+
+fn written<T: Serialize + ?Sized>(
+    value: &T,
+    as_text: impl Fn(&Value) -> serde_json::Result<String>,
+) -> Result<String> {
     let value = serde_json::to_value(value).context("the result has no JSON form")?;
-    let text = serde_json::to_string(&versioned(value)).context("the result has no JSON form")?;
+    let text = as_text(&versioned(value)).context("the result has no JSON form")?;
     Ok(visible_json(&text).into_owned())
 }
 
