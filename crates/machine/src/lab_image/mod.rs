@@ -12,6 +12,7 @@
 //! - `manifest.json`, what is in it;
 //! - `SHA256SUMS`, the hashes of the other files, which are compared before the image is booted.
 
+mod added;
 mod added_kernel;
 mod added_qemu;
 mod build;

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::super::cache::{
-    ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, Cache, KERNEL, MANIFEST, MODULES_CPIO, PartialImage,
-    ROOT_SQUASHFS,
-};
+use super::super::added::{copy, copy_base};
+use super::super::cache::{ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, Cache, PartialImage, ROOT_SQUASHFS};
 use super::super::environment::Environment;
 use super::super::initramfs::{ModulesCpio, write_modules_cpio};
 use super::super::modules::ModuleTree;
@@ -185,12 +183,7 @@ impl Making<'_> {
         about: &AboutKernel,
     ) -> Result<(), LabImageError> {
         let image = self.partial.image();
-        for (from, to) in
-            [(&base.kernel, KERNEL), (&base.modules_cpio, MODULES_CPIO), (&base.root_squashfs, ROOT_SQUASHFS)]
-        {
-            copy(from, &image.join(to))?;
-        }
-        copy(&base.directory.join(MANIFEST), &image.join(MANIFEST))?;
+        copy_base(base, &image)?;
         copy(kernel, &image.join(ADDED_KERNEL))?;
         let modules_cpio = image.join(ADDED_MODULES_CPIO);
         let all_modules = format!("{ADDED_IN_ROOT}/modules");
@@ -257,10 +250,6 @@ fn read_tree(tree: &Path) -> Result<ModuleTree, LabImageError> {
 
 fn make_directory(directory: &Path) -> Result<(), LabImageError> {
     fs::create_dir_all(directory).map_err(LabImageError::file("cannot create", directory))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), LabImageError> {
-    fs::copy(from, to).map(drop).map_err(LabImageError::file("cannot copy", from))
 }
 
 fn entries(directory: &Path) -> std::io::Result<Vec<PathBuf>> {

@@ -14,7 +14,6 @@
 mod file;
 mod make;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -22,8 +21,8 @@ use serde::{Deserialize, Serialize};
 pub use file::kernel_version;
 pub use make::{AddKernel, add_kernel};
 
-use super::cache::{ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO, Cache, KERNEL, MODULES_CPIO, ROOT_SQUASHFS};
-use super::{LabImage, LabImageError, absolute, verify};
+use super::cache::{ADDED, ADDED_KERNEL, ADDED_MODULES_CPIO};
+use super::{LabImage, LabImageError, added};
 
 /// Where the root has the added kernel, its boot modules (`modules.cpio`) and all its modules (`modules`).
 pub const ADDED_IN_ROOT: &str = "/nestor-kernel";
@@ -60,6 +59,12 @@ pub struct AboutKernel {
     pub base: String,
 }
 
+impl added::About for AboutKernel {
+    fn base(&self) -> &str {
+        &self.base
+    }
+}
+
 /// The name of an image's directory.
 fn directory_name(name: &str) -> String {
     format!("kernel-{name}")
@@ -75,16 +80,8 @@ pub fn find_added_kernel(
     name: &str,
     base: &LabImage,
 ) -> Result<Option<AddedKernel>, LabImageError> {
-    let cache = Cache::new(&absolute(cache_directory)?);
-    cache.check_owner()?;
-    let directory = cache.image_directory(&directory_name(name));
-    let Ok(text) = fs::read_to_string(directory.join(ADDED)) else { return Ok(None) };
-    let Ok(about) = serde_json::from_str::<AboutKernel>(&text) else { return Ok(None) };
-    if about.base != base.contents()? {
-        return Ok(None);
-    }
-    verify::verify(&directory)?;
-    Ok(Some(added_kernel(directory, base, about)))
+    let found = added::find(cache_directory, &directory_name(name), ADDED, base)?;
+    Ok(found.map(|(directory, about)| added_kernel(directory, base, about)))
 }
 
 fn added_kernel(directory: PathBuf, base: &LabImage, about: AboutKernel) -> AddedKernel {
@@ -92,12 +89,6 @@ fn added_kernel(directory: PathBuf, base: &LabImage, about: AboutKernel) -> Adde
         kernel: directory.join(ADDED_KERNEL),
         modules_cpio: directory.join(ADDED_MODULES_CPIO),
         about,
-        image: LabImage {
-            kernel: directory.join(KERNEL),
-            modules_cpio: directory.join(MODULES_CPIO),
-            root_squashfs: directory.join(ROOT_SQUASHFS),
-            directory,
-            ..base.clone()
-        },
+        image: added::image_in(directory, base),
     }
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicBool;
 use nestor_stack::layers::hypervisors::devices::{Controller, Disk, device_models};
 use sha2::{Digest as _, Sha256};
 
-use super::super::cache::{ADDED_QEMU, Cache, KERNEL, MANIFEST, MODULES_CPIO, PartialImage, ROOT_SQUASHFS};
+use super::super::added::{copy, copy_base};
+use super::super::cache::{ADDED_QEMU, Cache, PartialImage, ROOT_SQUASHFS};
 use super::super::environment::Environment;
 use super::super::tool::{self, ToolFailure};
 use super::super::{LabImage, LabImageError, absolute, verify};
@@ -298,12 +299,7 @@ impl Making<'_> {
         about: &AboutQemu,
     ) -> Result<(), LabImageError> {
         let image = self.partial.image();
-        for (from, to) in
-            [(&base.kernel, KERNEL), (&base.modules_cpio, MODULES_CPIO), (&base.root_squashfs, ROOT_SQUASHFS)]
-        {
-            copy(from, &image.join(to))?;
-        }
-        copy(&base.directory.join(MANIFEST), &image.join(MANIFEST))?;
+        copy_base(base, &image)?;
         let text = serde_json::to_string_pretty(about).expect("strings are always valid JSON");
         write(&image.join(ADDED_QEMU), &(text + "\n"))?;
         let addition = self.partial.directory().join("addition");
@@ -351,10 +347,6 @@ fn drivers(model: &nestor_stack::layers::hypervisors::devices::DeviceModelSpec) 
     };
     let devices = model.controller.map(|make| make(&controller)).into_iter().chain([(model.disk)(&disk)]);
     devices.filter_map(|device| device["driver"].as_str().map(str::to_owned)).collect()
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), LabImageError> {
-    fs::copy(from, to).map(drop).map_err(LabImageError::file("cannot copy", from))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), LabImageError> {

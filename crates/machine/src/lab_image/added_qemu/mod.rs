@@ -12,7 +12,6 @@
 mod make;
 mod program;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use make::{AddQemu, add_qemu};
 pub use program::{Program, libraries, program};
 
-use super::cache::{ADDED_QEMU, Cache, KERNEL, MODULES_CPIO, ROOT_SQUASHFS};
-use super::{LabImage, LabImageError, absolute, verify};
+use super::cache::ADDED_QEMU;
+use super::{LabImage, LabImageError, added, verify};
 
 /// Where the root has the added QEMU.
 const QEMU_IN_ROOT: &str = "/nestor-qemu";
@@ -92,6 +91,12 @@ impl AboutQemu {
     }
 }
 
+impl added::About for AboutQemu {
+    fn base(&self) -> &str {
+        &self.base
+    }
+}
+
 /// The name of an image's directory.
 fn directory_name(name: &str) -> String {
     format!("qemu-{name}")
@@ -107,29 +112,12 @@ pub fn find_added_qemu(
     name: &str,
     base: &LabImage,
 ) -> Result<Option<AddedQemu>, LabImageError> {
-    let cache = Cache::new(&absolute(cache_directory)?);
-    cache.check_owner()?;
-    let directory = cache.image_directory(&directory_name(name));
-    let Ok(text) = fs::read_to_string(directory.join(ADDED_QEMU)) else { return Ok(None) };
-    let Ok(about) = serde_json::from_str::<AboutQemu>(&text) else { return Ok(None) };
-    if about.base != base.contents()? {
-        return Ok(None);
-    }
-    verify::verify(&directory)?;
-    Ok(Some(added_qemu(directory, base, about)))
+    let found = added::find(cache_directory, &directory_name(name), ADDED_QEMU, base)?;
+    Ok(found.map(|(directory, about)| added_qemu(directory, base, about)))
 }
 
 fn added_qemu(directory: PathBuf, base: &LabImage, about: AboutQemu) -> AddedQemu {
-    AddedQemu {
-        about,
-        image: LabImage {
-            kernel: directory.join(KERNEL),
-            modules_cpio: directory.join(MODULES_CPIO),
-            root_squashfs: directory.join(ROOT_SQUASHFS),
-            directory,
-            ..base.clone()
-        },
-    }
+    AddedQemu { about, image: added::image_in(directory, base) }
 }
 
 #[cfg(test)]
