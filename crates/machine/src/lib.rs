@@ -24,6 +24,7 @@ mod mounting;
 mod nfs_export;
 mod not_undone;
 mod place;
+mod prefetch;
 mod qemu;
 mod refusal;
 pub mod spec;
@@ -49,6 +50,7 @@ pub use mounting::Mounting;
 pub use nfs_export::{EXPORTED, NfsExport};
 pub use not_undone::{NotUndone, SystemError, WhyLeft};
 pub use place::MachinePlace;
+pub use prefetch::Prefetch;
 pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{

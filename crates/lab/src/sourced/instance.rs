@@ -47,8 +47,7 @@ impl Instance<'_> {
 
     /// What is known of its network.
     pub fn network(&self) -> Network<'_> {
-        let Progressing { stack, machines, file_systems, .. } = &self.progressing;
-        Network { stack, machines, file_systems }
+        self.progressing.network()
     }
 
     /// The link between them.

@@ -107,6 +107,9 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(machine),
             Request::AttachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),
+            Request::Prefetch { machine, disk } => {
+                Ok(Answer::Prefetch(self.machine(machine)?.prefetch(&disk)?))
+            }
             Request::AttachInterface { machine, interface } => self.attach_interface(machine, &interface),
             Request::DetachInterface { machine, interface } => self.detach_interface(machine, &interface),
             Request::JoinMachines { lower, upper, server, control } => {

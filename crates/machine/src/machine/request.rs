@@ -105,6 +105,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::KeepMachine { .. } => "keep a machine's state",
         Request::AttachDisk { .. } => "plug in a disk",
         Request::DetachDisk { .. } => "unplug a disk",
+        Request::Prefetch { .. } => "ask how far a backing file is copied",
         Request::AttachInterface { .. } => "plug in a network interface",
         Request::DetachInterface { .. } => "unplug a network interface",
         Request::JoinMachines { .. } => "join two machines",

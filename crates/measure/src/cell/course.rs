@@ -184,6 +184,12 @@ impl Course {
         lives(self.image_bytes, &self.states, &self.ends_ns, boots)
     }
 
+    /// In which state that has ended the instances were at a time of the node's clock, what the laboratory needed before it included; in the one
+    /// that they are in at another time.
+    pub(super) fn state_at(&self, at_ns: u64) -> LifeState {
+        state_at(&self.states, at_ns.saturating_sub(self.asked_ns)).unwrap_or(self.state)
+    }
+
     /// Ends the state that the instances are in; when, on the node's clock.
     pub(super) fn close(&mut self, lab: &Lab) -> Result<u64, MachineError> {
         let (now_ns, instructions) = self.clock(lab, self.state)?;
@@ -244,6 +250,11 @@ impl Course {
     }
 }
 
+fn state_at(states: &[StateRecord], since_asked_ns: u64) -> Option<LifeState> {
+    let is_in = |state: &&StateRecord| (state.begin_ns..state.end_ns).contains(&since_asked_ns);
+    states.iter().find(is_in).map(|state| state.state)
+}
+
 /// The lives of instances from the states of all of them, and from the ends of each state for each instance, if they differ.
 fn lives(
     image_bytes: u64,
@@ -282,6 +293,14 @@ mod tests {
             assert_eq!((life.whole_ns(), life.unaccounted_ns()), (life.in_states_ns(), 0));
             assert_eq!(life.states[0].from_repository_bytes, 7, "it is that of all of them");
         }
+    }
+
+    #[test]
+    fn what_happened_at_a_time_happened_in_the_state_of_that_time() {
+        let states = [state(LifeState::Boot, 100, 900, 50), state(LifeState::Running, 900, 2_000, 100)];
+        assert_eq!(state_at(&states, 120), Some(LifeState::Boot));
+        assert_eq!(state_at(&states, 900), Some(LifeState::Running));
+        assert_eq!(state_at(&states, 2_000), None);
     }
 
     #[test]
