@@ -219,6 +219,7 @@ impl Lab {
                     self.stop_guests(on);
                     Ok(())
                 }
+                UndoStep::RemoveOwnDirectory(path) => machine.remove_own_directory(&path),
                 UndoStep::Release(path) => machine.release(&path),
             };
             let Err(e) = result else { continue };

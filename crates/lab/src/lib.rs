@@ -51,6 +51,7 @@ mod standing;
 mod time_limits;
 mod tuning;
 mod user_medium;
+mod users_directory;
 mod users_xen;
 mod virtual_time;
 mod wire;

@@ -32,6 +32,7 @@ mod ssh;
 mod terminal;
 mod ticks;
 pub mod transport;
+mod users_directory;
 mod virtual_time;
 mod virtualbox;
 mod vmware;
@@ -59,4 +60,5 @@ pub use spec::{
 };
 pub use ticks::TickReading;
 pub use transport::Ground;
+pub use users_directory::OwnDirectory;
 pub use xen::{XenRole, here as xen_here, role as xen_role, version as xen_version};

@@ -226,6 +226,19 @@ pub enum Request {
         /// As claimed.
         path: String,
     },
+    /// Make a directory of a random name in one of the user's: [`Answer::OwnDirectory`]. [`Request::RemoveOwnDirectory`] and take-down remove it
+    /// with all that is in it.
+    MakeOwnDirectory {
+        /// The user's directory (absolute path).
+        within: String,
+        /// Directories of the laboratory (absolute paths): none of them may be within that one, or around it.
+        kept: Vec<String>,
+    },
+    /// Undo [`Request::MakeOwnDirectory`].
+    RemoveOwnDirectory {
+        /// As answered.
+        path: String,
+    },
     /// Write a value into a file of `/sys` or `/proc/sys`; the old one is restored at take-down.
     Set {
         /// The file.

@@ -87,6 +87,8 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::Inspect { .. } => "look at a medium",
         Request::EraseAtRelease { .. } => "mark a medium for erasure",
         Request::Release { .. } => "release a medium",
+        Request::MakeOwnDirectory { .. } => "make a directory in one of the user's",
+        Request::RemoveOwnDirectory { .. } => "remove a directory in one of the user's",
         Request::Set { .. } => "change a setting",
         Request::FindDisk { .. } => "find a disk",
         Request::StartMachine(_) => "boot a machine",

@@ -9,6 +9,7 @@ use super::{Facts, Finished};
 use crate::prefetch::Prefetch;
 use crate::refusal::Refusal;
 use crate::ticks::TickReading;
+use crate::users_directory::OwnDirectory;
 
 /// An agent's answer.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +57,8 @@ pub enum Answer {
     TickOffset(i64),
     /// What a back end has served since it was connected.
     Served(ServedRequests),
+    /// A directory that was made in one of the user's.
+    OwnDirectory(OwnDirectory),
     /// How far the copying of a backing file is.
     Prefetch(Prefetch),
     /// To each line of [`Request::Together`](super::Request::Together), to those of its requests that were begun.

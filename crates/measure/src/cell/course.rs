@@ -23,7 +23,7 @@ struct Counted {
     name: MachineName,
     machine: Machine,
     /// Its statistics file.
-    disk: String,
+    disk: Option<String>,
 }
 
 /// What was counted until a moment.
@@ -73,7 +73,8 @@ impl Course {
         let counted = counted.map(|((index, machine), disk)| Counted {
             name: machines[index].label.into(),
             machine: machine.clone(),
-            disk: DiskStatistics::path(disk),
+            // What a directory of the user's is on need not be a device that the kernel counts.
+            disk: disk.as_deref().map(DiskStatistics::path).filter(|path| machine.read_file(path).is_ok()),
         });
         let [_, node] = instance.machines();
         // How fast a wire of the user's is, is not known.
@@ -111,7 +112,8 @@ impl Course {
     /// What the machines and the link have done, without instructions.
     fn count(&self, lab: &Lab) -> Result<Counters, MachineError> {
         let disk = |counted: &Counted| {
-            let text = counted.machine.read_file(&counted.disk)?;
+            let Some(disk) = &counted.disk else { return Ok(None) };
+            let text = counted.machine.read_file(disk)?;
             Ok(DiskStatistics::parse(&String::from_utf8_lossy(&text)))
         };
         let disks = self.counted.iter().map(disk).collect::<Result<_, MachineError>>()?;
