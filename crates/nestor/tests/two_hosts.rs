@@ -455,12 +455,6 @@ fn directories_that_were_named_are_media_and_have_afterwards_what_they_had() {
     for directory in [&node, &repository] {
         assert_eq!(names(directory), ["kept"]);
     }
-    // What is not there is named, and nothing is made for it.
-    let none = stack(&format!("{node}/none"));
-    let run = hosts.sandbox.nestor(arguments(&none, LOAD)).envs(hosts.variables()).output().unwrap();
-    let failed = failures(&json(&String::from_utf8_lossy(&run.stdout))[0]);
-    assert!(failed.contains(&format!("make it with `mkdir {node}/none`")), "{failed}");
-    assert_eq!(names(&node), ["kept"]);
 }
 
 /// All files of a machine of the lab but those of kernels, with their lengths and the times of their last change.
