@@ -491,7 +491,6 @@ fn the_table_of_the_design_is_read() {
         "ext4/loop/copy:nbd/ext4/file:/srv/disk.img//link/raw/ext4/dev:/dev/sdb",
         "xfs/dev:/dev/sdb",
         "xfs/file:/srv/disk.img",
-        "ext4/kvm/raw/dir:/srv/lab",
     ] {
         let stack = Stack::parse(text).unwrap();
         assert_eq!(stack.to_string(), text);

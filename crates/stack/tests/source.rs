@@ -331,6 +331,9 @@ fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
 
 #[test]
 fn a_directory_is_its_own_file_system() {
+    let stack = Stack::parse("ext4/kvm/raw/dir:/srv/lab").unwrap();
+    assert_eq!(stack.to_string(), "ext4/kvm/raw/dir:/srv/lab");
+    stack.require_directory().unwrap();
     let refused = |stack: &str| Stack::parse(stack).unwrap_err().to_string();
     insta::assert_snapshot!(refused("ext4/dir:/srv/lab"), @r"
     a stack does not fit together

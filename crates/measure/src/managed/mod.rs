@@ -22,6 +22,9 @@ use crate::cell::{CellBegin, CellEnd, CellRequest};
 /// An instance may take so long until it runs, and so long until it has ended: an image of 21 GB at 100 Mbit/s takes half an hour.
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
+/// Lives that were gone through, with who told them and how often it was asked.
+type Lived = (Vec<Followed>, Box<dyn Manager>, Pace);
+
 /// Instances of one manager.
 pub struct ManagerBench {
     place: Place,
@@ -64,7 +67,7 @@ impl ManagerBench {
         request: &CellRequest<'_>,
         environment: &mut Environment,
         progress: &dyn Fn(&str),
-    ) -> Result<(Vec<Followed>, Box<dyn Manager>, Pace), Box<Fault>> {
+    ) -> Result<Lived, Box<Fault>> {
         let early = |e: ManagerError| {
             let (phase, cause) = (nestor_manager::Phase::Pending, FaultCause::Manager(e));
             Box::new(Fault { phase, cause, id: None, left: Left::Nothing, others: Vec::new() })
