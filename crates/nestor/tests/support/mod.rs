@@ -8,6 +8,7 @@
 pub mod lab_machine;
 pub mod load_wml;
 pub mod loop_mount;
+pub mod made_traces;
 pub mod pseudo_terminal;
 pub mod simulated;
 pub mod slurm_cluster;
