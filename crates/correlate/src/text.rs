@@ -2,14 +2,15 @@
 
 use nestor_statistics::LatencyHistogram;
 use nestor_text::units::{bytes, fine_duration_ns, listed};
-use nestor_text::{Table, TimeBars};
+use nestor_text::{Table, TimeBars, fitted};
 use nestor_trace::Operation;
 
 use crate::choice::{Choice, Rank};
 use crate::tree::{Correlation, Join, LevelIndex, Node, Origin, SampledTree};
 
-/// Columns of a bar.
+/// Columns of a bar, where there is room, and the fewest that still show anything.
 const BAR: usize = 40;
+const SHORTEST_BAR: usize = 12;
 /// Children of one request that are printed.
 const MOST_PRINTED: usize = 16;
 /// The table of joins: which levels, and counts of requests.
@@ -30,17 +31,17 @@ const JOIN_COLUMNS: [&str; 12] = [
 
 impl Correlation {
     /// Everything that fits on a screen: how much was joined, what the clocks are known to, where time is added, and
-    /// the chosen requests as waterfalls.
-    pub fn to_text(&self) -> String {
-        let mut text = self.levels_text();
+    /// the chosen requests as waterfalls; within a width, if there is one.
+    pub fn to_text(&self, width: Option<usize>) -> String {
+        let mut text = self.levels_text(width);
         text.push('\n');
-        text += &self.joins_text();
+        text += &self.joins_text(width);
         text.push('\n');
-        text += &self.times_text();
+        text += &self.times_text(width);
         let is_longest = |tree: &SampledTree| matches!(tree.choice, Choice::Latency(Rank::Longest, _));
         for tree in self.trees.iter().filter(|tree| !is_longest(tree)) {
             text.push('\n');
-            text += &self.waterfall(tree.choice, &tree.root);
+            text += &self.waterfall(tree.choice, &tree.root, width);
         }
         if !self.remarks.is_empty() {
             text.push('\n');
@@ -51,14 +52,14 @@ impl Correlation {
         for remark in &self.remarks {
             text += &format!("  {remark}\n");
         }
-        text
+        width.map_or_else(|| text.clone(), |width| fitted(&text, width))
     }
 
     fn name(&self, level: LevelIndex) -> &str {
         self.level(level).map_or("?", |level| &level.layer)
     }
 
-    fn levels_text(&self) -> String {
+    fn levels_text(&self, width: Option<usize>) -> String {
         let rows = self.levels.iter().map(|level| {
             vec![
                 level.layer.clone(),
@@ -67,10 +68,10 @@ impl Correlation {
                 level.requests.to_string(),
             ]
         });
-        columns(&["layer", "recorded", "machine", "requests"], rows.collect())
+        columns(&["layer", "recorded", "machine", "requests"], rows.collect(), width)
     }
 
-    fn joins_text(&self) -> String {
+    fn joins_text(&self, width: Option<usize>) -> String {
         let rows = self.joins_by_level().map(|(below, join)| {
             let requests_from = |origin: Origin| join.origins.get(&origin).copied().unwrap_or(0);
             let counts = [
@@ -89,7 +90,7 @@ impl Correlation {
             let names = format!("{} > {}", self.name(join.above), self.name(below));
             std::iter::once(names).chain(counts.map(|count| count.to_string())).collect()
         });
-        let mut text = columns(&JOIN_COLUMNS, rows.collect());
+        let mut text = columns(&JOIN_COLUMNS, rows.collect(), width);
         text.push('\n');
         for (below, join) in self.joins_by_level() {
             text += &self.clock_line(below, join);
@@ -144,7 +145,7 @@ impl Correlation {
         )
     }
 
-    fn times_text(&self) -> String {
+    fn times_text(&self, width: Option<usize>) -> String {
         let mut rows = Vec::new();
         let mut row = |what: String, histogram: &LatencyHistogram| {
             if let Some(summary) = histogram.summary() {
@@ -169,20 +170,26 @@ impl Correlation {
                 row(format!("{name}: service"), &times.service);
             }
         }
-        columns(&["where time is added", "requests", "mean", "p50", "p90", "p99", "max"], rows)
+        columns(&["where time is added", "requests", "mean", "p50", "p90", "p99", "max"], rows, width)
     }
 
     /// A request and its children, one a line, with a bar: dots for the time in a level's own queue, hashes from issue
-    /// to completion.
-    fn waterfall(&self, choice: Choice, root: &Node) -> String {
+    /// to completion. The bars are shorter where the lines would not fit otherwise.
+    fn waterfall(&self, choice: Choice, root: &Node, width: Option<usize>) -> String {
         let whole = &root.request;
         let total = whole.completed_ns.saturating_sub(whole.queued_ns);
-        let mut text = format!("  {choice}: {}\n", fine_duration_ns(total));
-        let mut rows = Vec::new();
-        let bars = TimeBars { columns: BAR, from_ns: whole.queued_ns, total_ns: total };
-        self.add_rows(root, &bars, &mut rows);
-        text += &columns(&[], rows);
-        text
+        let table = |bar: usize| {
+            let bars = TimeBars { columns: bar, from_ns: whole.queued_ns, total_ns: total };
+            let mut rows = Vec::new();
+            self.add_rows(root, &bars, &mut rows);
+            aligned(rows)
+        };
+        let mut lines = table(BAR);
+        let excess = width.map_or(0, |width| lines.width().saturating_sub(width));
+        if excess > 0 {
+            lines = table(BAR.saturating_sub(excess).max(SHORTEST_BAR));
+        }
+        format!("  {choice}: {}\n{}", fine_duration_ns(total), lines.text())
     }
 
     fn add_rows(&self, node: &Node, bars: &TimeBars, rows: &mut Vec<Vec<String>>) {
@@ -218,16 +225,20 @@ impl Correlation {
 }
 
 /// A table under a heading, with numbers to the right.
-fn columns(heading: &[&str], mut rows: Vec<Vec<String>>) -> String {
+fn columns(heading: &[&str], mut rows: Vec<Vec<String>>, width: Option<usize>) -> String {
+    rows.insert(0, heading.iter().map(|word| (*word).to_owned()).collect());
+    let table = aligned(rows);
+    width.map_or_else(|| table.text(), |width| table.text_within(width))
+}
+
+/// A table whose columns of numbers are to the right. Its first row is not asked, which may be a heading.
+fn aligned(rows: Vec<Vec<String>>) -> Table {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let starts = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '+');
     let numeric = |column: &usize| {
-        let starts = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '+');
-        let mut found = rows.iter().filter(|row| row.len() > 1).filter_map(|row| row.get(*column)).peekable();
-        found.peek().is_some() && found.all(starts)
+        let mut found = rows.iter().skip(1).filter(|row| row.len() > 1).filter_map(|row| row.get(*column));
+        found.clone().next().is_some() && found.all(starts)
     };
     let right: Vec<usize> = (1..count).filter(numeric).collect();
-    if !heading.is_empty() {
-        rows.insert(0, heading.iter().map(|word| (*word).to_owned()).collect());
-    }
-    Table::of(&rows, &right).text()
+    Table::of(&rows, &right)
 }

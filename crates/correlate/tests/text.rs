@@ -18,7 +18,8 @@ fn the_text_says_how_sure_it_is() {
         LevelInput::new(header("hdd", "medium", "ground"), medium).with_cache(CacheBetween::NONE),
     ];
     let correlation = correlate(&levels, &CorrelateOptions::default()).unwrap();
-    insta::assert_snapshot!(correlation.to_text(), @"
+    let narrow = correlation.to_text(Some(80));
+    insta::assert_snapshot!(correlation.to_text(None), @"
     layer  recorded     machine  requests
     ext4   guest block  guest         300
     kvm    hypervisor   host          300
@@ -87,4 +88,30 @@ fn the_text_says_how_sure_it_is() {
           xfs    flush  +26.6 us  3.52 ms  |####################################### |
             hdd  flush  +33.5 us  3.51 ms  |..##################################### |
     ");
+    let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:?}");
+    insta::assert_snapshot!(narrow.lines().take(20).collect::<Vec<_>>().join("\n"), @"
+    layer  recorded     machine  requests
+    ext4   guest block  guest         300
+    kvm    hypervisor   host          300
+    xfs    host block   host          300
+    hdd    medium       ground        300
+
+    from > to   joined  split  merged  read-ahead  write-back  read-modify-write
+    ext4 > kvm     300      0       0           0           0                  0
+        journal: 0; metadata: 0; unknown: 0; from cache: 0; unmatched: 0
+    kvm > xfs      300      0       0           0           0                  0
+        journal: 0; metadata: 0; unknown: 0; from cache: 0; unmatched: 0
+    xfs > hdd      300      0       0           0           0                  0
+        journal: 0; metadata: 0; unknown: 0; from cache: 0; unmatched: 0
+
+    ext4 > kvm: clocks known to 2.91 us at the middle (offset 12800.000003 s,
+    drift 47.45 ppm, 285 pairs)
+    kvm > xfs: one clock
+    xfs > hdd: clocks known to 1.13 us at the middle (offset -20000.000998 s,
+    drift 22.21 ppm, 285 pairs)
+    unmatched: at most 0.00 % of a level's requests
+    ");
+    let bars = narrow.lines().filter(|line| line.ends_with('|')).count();
+    assert_eq!(bars, correlation.to_text(None).lines().filter(|line| line.ends_with('|')).count());
 }

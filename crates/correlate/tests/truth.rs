@@ -317,7 +317,7 @@ proptest! {
         });
         let inputs: Vec<_> = inputs.collect();
         if let Ok(correlation) = correlate_observed(&inputs, &CorrelateOptions::default(), &mut |_| {}) {
-            let _ = correlation.to_text();
+            let _ = correlation.to_text(None);
             for (index, join) in correlation.joins.iter().enumerate() {
                 let known: u64 = join.origins.values().sum();
                 prop_assert_eq!(known + join.outside_below, correlation.levels[index + 1].requests);

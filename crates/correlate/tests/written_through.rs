@@ -371,7 +371,7 @@ fn what_belongs_to_nobody_is_joined_with_nobody_and_it_is_said_why() {
     let correlation = assert_true(Plan { foreign: 0.4, ..ONE_AT_A_TIME });
     let causes: Vec<Unmatched> = correlation.unmatched().iter().map(|unmatched| unmatched.why).collect();
     assert!(causes.contains(&Unmatched::OutsideImage) && causes.contains(&Unmatched::FlushUnasked));
-    assert!(correlation.to_text().contains("requests of ext4 are at places outside the image (vmdk)"));
+    assert!(correlation.to_text(None).contains("requests of ext4 are at places outside the image (vmdk)"));
 }
 
 #[test]

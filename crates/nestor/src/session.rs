@@ -48,11 +48,24 @@ pub fn refuse_interrupted(end: &CampaignEnd, interrupted: bool) -> Result<()> {
     Ok(())
 }
 
-/// The same, with whether it was interrupted.
+/// The same, with whether it was interrupted. Runs of no study are kept together, so that other programs can read what this command says.
 ///
 /// # Errors
 /// When the lab cannot be opened or results cannot be kept.
 pub fn run_until_interrupted(
+    study: &Study,
+    arguments: &LabArguments,
+    as_study: bool,
+    store: &mut Store,
+) -> Result<(CampaignEnd, bool)> {
+    let (end, interrupted) = run_in_lab(study, arguments, as_study, store)?;
+    if !as_study {
+        store.save_command(study, &end.runs)?;
+    }
+    Ok((end, interrupted))
+}
+
+fn run_in_lab(
     study: &Study,
     arguments: &LabArguments,
     as_study: bool,

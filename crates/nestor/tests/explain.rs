@@ -3,11 +3,8 @@
 mod predict_store;
 mod support;
 
-use nestor_correlate::{Blame, Cause, Correlation, Level, LevelIndex, Passage, Passed, Spent, TimeAtLevel};
-use nestor_layout::Class;
-use nestor_results::{CellRecord, Outcome, Store, Study, StudyRecord, TraceMode};
-use nestor_trace::Operation;
-use predict_store::{keep, load};
+use nestor_results::{CellRecord, Store, Study, StudyRecord};
+use predict_store::{followed, keep, load};
 use support::{Sandbox, json, refused, said};
 
 #[test]
@@ -66,43 +63,6 @@ fn the_name_of_a_study_does_where_a_run_is_named() {
             "{unknown}"
         );
     }
-}
-
-/// A run whose requests were followed through two levels.
-fn followed() -> CellRecord {
-    let at = |queued_ns, issued_ns| TimeAtLevel { queued_ns, issued_ns };
-    let passed = Passed {
-        requests: 2,
-        without_lowest: 0,
-        whole_ns: 14_000_000,
-        levels: vec![at(1_000_000, 2_000_000), at(1_000_000, 10_000_000)],
-    };
-    let level = |layer: &str, kind: &str, machine: &str| Level {
-        layer: layer.to_owned(),
-        kind: kind.into(),
-        machine: machine.into(),
-        requests: 2,
-        misaligned: 0,
-    };
-    let spent = |busy_ns| Spent { requests: 1, busy_ns, ..Spent::default() };
-    let mut followed = load("ext4/hdd", 1);
-    followed.trace = TraceMode::Full;
-    let Outcome::Measured(measured) = &mut followed.outcome else { panic!("it is made up as measured") };
-    measured.correlation = Some(Correlation {
-        levels: vec![level("ext4", "host block", "host"), level("hdd", "medium", "ground")],
-        blame: Blame {
-            busy_ns: 10_000_000,
-            causes: [
-                (Cause(vec![Some(Class::Journal)]), spent(4_000_000)),
-                (Cause(vec![Some(Class::FileData)]), spent(6_000_000)),
-            ]
-            .into(),
-            ..Blame::default()
-        },
-        passage: Passage { level: LevelIndex::TOP, operations: [(Operation::Write, passed)].into() },
-        ..Correlation::default()
-    });
-    followed
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod predict_store;
 mod support;
 
 use nestor_results::CellRecord;
-use predict_store::{LOAD, at, keep, load, record, request_s, result, surface};
+use predict_store::{LOAD, MATRIX_SYSTEMS, at, keep, load, matrix, record, request_s, result, surface};
 use serde_json::Value;
 use support::Sandbox;
 
@@ -90,24 +90,8 @@ fn what_is_missing_is_said_with_the_command_that_supplies_it() {
 #[test]
 fn a_matrix_is_completed_and_the_next_cells_are_named() {
     let sandbox = Sandbox::new();
-    let mut records = Vec::new();
-    let systems = ["ext2", "ext3", "ext4", "xfs", "jfs"];
-    for (g, guest) in systems.iter().enumerate() {
-        for (h, host) in systems.iter().enumerate() {
-            if (g + 2 * h) % 3 == 0 {
-                continue;
-            }
-            let stack = format!("{guest}/kvm/raw/{host}/hdd");
-            let request_s = 0.004 * (1.0 + 0.1 * g as f64) * (1.0 + 0.2 * h as f64);
-            records.push(record(
-                &stack,
-                "fio:seq-write",
-                0,
-                result("fio:seq-write", 1000, request_s, 1.0),
-                0.0,
-            ));
-        }
-    }
+    let systems = MATRIX_SYSTEMS;
+    let records = matrix();
     let store = keep(&sandbox, &records);
     let arguments =
         here(&["predict", "--workload", "fio:seq-write", "--matrix", "--suggest", "2", "--store", &store]);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::loop_mount::LoopMount;
+use support::tracing_instances::assert_no_instance;
 use support::{LIMIT, Running, Sandbox, can_run, has_program, refused, said, signal};
 
 /// Blocks that the boot sector writes; the first operand of its `mov cx`.
@@ -132,17 +133,6 @@ fn lines_of(text: &str) -> Vec<Value> {
 /// The sum over intervals of a number of a layer.
 fn sum(intervals: &[Value], layer: usize, group: &str, number: &str) -> u64 {
     intervals.iter().map(|one| one["layers"][layer][group][number].as_u64().expect("a number")).sum()
-}
-
-/// Fails if an instance of tracefs of that process is left. tracefs may not be mounted any more, so it is mounted for that.
-fn assert_no_instance(sandbox: &Sandbox, pid: u32) {
-    let place = sandbox.text("tracefs");
-    fs::create_dir_all(&place).unwrap();
-    assert!(Command::new("mount").args(["-t", "tracefs", "none", &place]).status().unwrap().success());
-    let entries = fs::read_dir(format!("{place}/instances")).unwrap().flatten();
-    let names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    Command::new("umount").arg(&place).status().unwrap();
-    assert!(!names.iter().any(|name| name.starts_with(&format!("nestor-{pid}"))), "{names:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod device;
 mod ended;
 mod fold;
 mod interval;
+mod keys;
 mod layers;
 mod row;
 mod screen;

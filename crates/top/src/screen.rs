@@ -2,16 +2,17 @@
 
 use std::io::{self, Stdout};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
 
+use crate::keys::Keys;
 use crate::view::{Key, View};
 
 type PanicHook = dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync;
@@ -19,7 +20,9 @@ type PanicHook = dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync;
 /// The whole terminal. Dropping it gives the terminal back, and so does a panic, before its message is printed.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    keys: Keys,
     hook: Arc<PanicHook>,
+    taken: Taken,
 }
 
 impl Screen {
@@ -33,20 +36,21 @@ impl Screen {
     )]
     pub fn take() -> io::Result<Self> {
         let hook: Arc<PanicHook> = Arc::from(std::panic::take_hook());
-        let before = Arc::clone(&hook);
+        let (before, taken) = (Arc::clone(&hook), Taken::default());
+        let in_panic = taken.clone();
         std::panic::set_hook(Box::new(move |fault| {
-            give_back();
+            in_panic.give_back();
             before(fault);
         }));
-        let begun = || {
+        let begun = || -> io::Result<_> {
             enable_raw_mode()?;
             execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
-            Terminal::new(CrosstermBackend::new(io::stdout()))
+            Ok((Terminal::new(CrosstermBackend::new(io::stdout()))?, Keys::open()?))
         };
         match begun() {
-            Ok(terminal) => Ok(Self { terminal, hook }),
+            Ok((terminal, keys)) => Ok(Self { terminal, keys, hook, taken }),
             Err(error) => {
-                give_back();
+                taken.give_back();
                 restore(hook);
                 Err(error)
             }
@@ -62,24 +66,18 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a key that means something, or for another size of the terminal, at most that long.
+    /// Waits for a key that means something, at most that long.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn key(&self, limit: Duration) -> io::Result<Option<Key>> {
-        if !poll(limit)? {
-            return Ok(None);
-        }
-        Ok(match read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
-            _ => None,
-        })
+    pub fn key(&mut self, limit: Duration) -> io::Result<Option<Key>> {
+        self.keys.next(limit)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        self.taken.give_back();
         // While it panics, the hook is in use and cannot be changed.
         if !std::thread::panicking() {
             restore(Arc::clone(&self.hook));
@@ -91,35 +89,20 @@ fn restore(hook: Arc<PanicHook>) {
     std::panic::set_hook(Box::new(move |fault| hook(fault)));
 }
 
-/// What cannot be given back is gone.
-#[expect(clippy::disallowed_methods, reason = "nothing but the terminal's own sequences is written")]
-fn give_back() {
-    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
-    let _ = disable_raw_mode();
+/// A terminal that is to be given back, once: leaving its screen again would put the cursor back to where it was before, over the
+/// message that was written since.
+#[derive(Clone, Default)]
+struct Taken {
+    is_back: Arc<AtomicBool>,
 }
 
-fn meaning(key: KeyEvent) -> Option<Key> {
-    match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
-        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Key::Quit),
-        KeyCode::Char(' ') => Some(Key::Pause),
-        KeyCode::Char('s' | 'S') => Some(Key::SinceStart),
-        KeyCode::Char('?' | 'h') => Some(Key::Help),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_mean_what_the_help_says() {
-        let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
-        assert_eq!(key(KeyCode::Esc, KeyModifiers::NONE), Some(Key::Quit));
-        assert_eq!(key(KeyCode::Char(' '), KeyModifiers::NONE), Some(Key::Pause));
-        assert_eq!(key(KeyCode::Char('?'), KeyModifiers::SHIFT), Some(Key::Help));
+impl Taken {
+    /// What cannot be given back is gone.
+    #[expect(clippy::disallowed_methods, reason = "nothing but the terminal's own sequences is written")]
+    fn give_back(&self) {
+        if !self.is_back.swap(true, Ordering::Relaxed) {
+            let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
+            let _ = disable_raw_mode();
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::commands::run::{one_off, set_tracing, traced};
 use crate::expected;
 use crate::gate;
 use crate::order::require_order;
-use crate::output::{print_json, style};
+use crate::output::{print_json, say, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
 
@@ -144,8 +144,8 @@ fn in_json(
 pub fn print_costs(costs: &[TraceCost]) {
     for cost in costs {
         match (&cost.stack, &cost.workload) {
-            (Some(stack), Some(workload)) => outln!("{stack} {workload}: {}", cost.in_words()),
-            _ => outln!("all cells: {}", cost.in_words()),
+            (Some(stack), Some(workload)) => say(&format!("{stack} {workload}: {}\n", cost.in_words())),
+            _ => say(&format!("all cells: {}\n", cost.in_words())),
         }
     }
 }

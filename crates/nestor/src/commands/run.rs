@@ -11,7 +11,7 @@ use crate::commands::study::check_profiles;
 use crate::expected;
 use crate::named::workloads_named;
 use crate::order::require_order;
-use crate::output::{print_json, style};
+use crate::output::{print_json, say, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
 use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
@@ -55,7 +55,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
                 c.stack.as_ref() == Some(&view.summary.stack)
                     && c.workload.as_ref() == Some(&view.summary.workload)
             };
-            costs.iter().filter(of_view).for_each(|cost| outln!("{}", cost.in_words()));
+            costs.iter().filter(of_view).for_each(|cost| say(&format!("{}\n", cost.in_words())));
         }
     }
     if arguments.verify {

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use nestor_correlate::{Blame, Cause, Correlation, Level, LevelIndex, Passage, Passed, Spent, TimeAtLevel};
+use nestor_layout::Class;
 use nestor_results::{
     CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, Store, TraceMode,
 };
 use nestor_stack::LayerRole;
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
+use nestor_trace::{LayerMetrics, Operation};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 use crate::support::Sandbox;
@@ -120,4 +122,61 @@ pub fn keep(sandbox: &Sandbox, records: &[CellRecord]) -> String {
         store.insert(record).expect("a run can be kept");
     }
     path
+}
+
+/// Guests and hosts of [`matrix`].
+pub const MATRIX_SYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "jfs"];
+
+/// Two thirds of the guests and hosts under `fio:seq-write`: each guest and each host has a factor of its own.
+pub fn matrix() -> Vec<CellRecord> {
+    let mut records = Vec::new();
+    for (g, guest) in MATRIX_SYSTEMS.iter().enumerate() {
+        for (h, host) in MATRIX_SYSTEMS.iter().enumerate() {
+            if (g + 2 * h) % 3 == 0 {
+                continue;
+            }
+            let stack = format!("{guest}/kvm/raw/{host}/hdd");
+            let request_s = 0.004 * (1.0 + 0.1 * g as f64) * (1.0 + 0.2 * h as f64);
+            let load = result("fio:seq-write", 1000, request_s, 1.0);
+            records.push(record(&stack, "fio:seq-write", 0, load, 0.0));
+        }
+    }
+    records
+}
+
+/// A run whose requests were followed through two levels.
+pub fn followed() -> CellRecord {
+    let at = |queued_ns, issued_ns| TimeAtLevel { queued_ns, issued_ns };
+    let passed = Passed {
+        requests: 2,
+        without_lowest: 0,
+        whole_ns: 14_000_000,
+        levels: vec![at(1_000_000, 2_000_000), at(1_000_000, 10_000_000)],
+    };
+    let level = |layer: &str, kind: &str, machine: &str| Level {
+        layer: layer.to_owned(),
+        kind: kind.into(),
+        machine: machine.into(),
+        requests: 2,
+        misaligned: 0,
+    };
+    let spent = |busy_ns| Spent { requests: 1, busy_ns, ..Spent::default() };
+    let mut followed = load("ext4/hdd", 1);
+    followed.trace = TraceMode::Full;
+    let Outcome::Measured(measured) = &mut followed.outcome else { panic!("it is made up as measured") };
+    measured.correlation = Some(Correlation {
+        levels: vec![level("ext4", "host block", "host"), level("hdd", "medium", "ground")],
+        blame: Blame {
+            busy_ns: 10_000_000,
+            causes: [
+                (Cause(vec![Some(Class::Journal)]), spent(4_000_000)),
+                (Cause(vec![Some(Class::FileData)]), spent(6_000_000)),
+            ]
+            .into(),
+            ..Blame::default()
+        },
+        passage: Passage { level: LevelIndex::TOP, operations: [(Operation::Write, passed)].into() },
+        ..Correlation::default()
+    });
+    followed
 }

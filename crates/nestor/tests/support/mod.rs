@@ -8,9 +8,12 @@
 pub mod lab_machine;
 pub mod load_wml;
 pub mod loop_mount;
+pub mod made_traces;
+pub mod pseudo_terminal;
 pub mod simulated;
 pub mod slurm_cluster;
 pub mod study_outcomes;
+pub mod tracing_instances;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

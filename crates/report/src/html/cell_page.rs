@@ -13,7 +13,7 @@ use super::layer_colour::LayerColour;
 use super::life::{LivesPage, whole_life};
 use super::measured::{CommonPlace, machine_words};
 use super::record::readable_json;
-use super::trace::TracePage;
+use super::trace::{Pictures, TracePage};
 use super::{charts, sentence, typeset};
 use crate::units;
 use crate::view::{CellReport, LayerRow, NetworkView, PathView, ProcessorTimeRow, RunView};
@@ -167,7 +167,14 @@ struct MachinePage {
 }
 
 impl CellPage {
-    pub(super) fn of(anchor: String, run: &RunView, cell: Option<&CellReport>, highest: f64) -> Self {
+    /// `pictures`: how much of its traces is drawn.
+    pub(super) fn of(
+        anchor: String,
+        run: &RunView,
+        cell: Option<&CellReport>,
+        highest: f64,
+        pictures: Pictures,
+    ) -> Self {
         Self {
             anchor,
             stack: run.stack.to_string(),
@@ -183,7 +190,7 @@ impl CellPage {
             way: WayPage::of(run),
             why: run.explanation.as_ref().map(FindingsPage::of),
             by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
-            trace: TracePage::of(run.trace.as_ref(), &run.layers),
+            trace: TracePage::of(run.trace.as_ref(), &run.layers, pictures),
             conditions: ConditionsPage::of(run),
             json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
@@ -335,8 +342,8 @@ fn path_words(path: &PathView) -> String {
 }
 
 impl CellPage {
-    /// Leaves out what a study's page says once for all cells and, where there are many, what takes most room.
-    pub(super) fn in_study(&mut self, common: &CommonPlace, few_pictures: bool) {
+    /// Leaves out what a study's page says once for all cells.
+    pub(super) fn in_study(&mut self, common: &CommonPlace) {
         let own = &mut self.conditions;
         own.settings.retain(|pair| !common.settings.contains(pair));
         own.remarks.retain(|remark| !common.remarks.contains(remark));
@@ -347,10 +354,6 @@ impl CellPage {
                 machine.words.clear();
             }
         }
-        if let (Some(trace), true) = (&mut self.trace, few_pictures) {
-            trace.keep_requests_only();
-        }
-        self.trace = self.trace.take().filter(TracePage::says_more);
     }
 }
 

@@ -14,6 +14,7 @@ use super::heat::{HeatMap, heat_maps};
 use super::measured::{CommonPlace, MeasuredPage};
 use super::scoreboard::ScoreboardPage;
 use super::table::{CellRow, cell_rows};
+use super::trace::Pictures;
 use crate::units;
 use crate::view::{CellReport, KnownMark, RunView, StudyReport};
 
@@ -103,10 +104,12 @@ fn cell_pages(report: &StudyReport, common: &CommonPlace, few_pictures: bool) ->
         let highest = scales.entry(&cell.workload).or_default();
         *highest = samples.fold(*highest, f64::max);
     }
+    let pictures = if few_pictures { Pictures::Requests } else { Pictures::All };
     let page = |(i, cell): (usize, &CellReport)| {
         let run = cell.run.as_ref()?;
-        let mut page = CellPage::of(format!("cell-{i}"), run, Some(cell), scales[cell.workload.as_str()]);
-        page.in_study(common, few_pictures);
+        let highest = scales[cell.workload.as_str()];
+        let mut page = CellPage::of(format!("cell-{i}"), run, Some(cell), highest, pictures);
+        page.in_study(common);
         Some(page)
     };
     report.cells.iter().enumerate().filter_map(page).collect()
@@ -137,7 +140,7 @@ impl RunPage {
         Self {
             title: format!("{} under {}", view.stack, view.workload),
             honesty: view.honesty.clone(),
-            cell: CellPage::of("cell-0".to_owned(), view, None, highest),
+            cell: CellPage::of("cell-0".to_owned(), view, None, highest, Pictures::All),
             nestor: view.environment.nestor.clone(),
         }
     }

@@ -5,17 +5,23 @@ use std::fmt::Write as _;
 use nestor_text::markup_escaped;
 
 use super::heat::{Direction, HeatCell, HeatMap, heat_maps};
-use super::svg::{fitted, hatching, text_width};
+use super::svg::{hatching, in_lines, text_width};
 use crate::view::StudyReport;
 
 const CELL_HEIGHT: usize = 54;
 const MARGIN: usize = 24;
-/// Least and largest widths of a cell and of the names of the rows; longer names are cut.
+/// Least and largest widths of a cell and of the names of the rows; longer names are broken into lines.
 const CELL_WIDTHS: (f64, f64) = (150.0, 230.0);
 const NAME_WIDTHS: (f64, f64) = (190.0, 360.0);
 /// Letters of the names of rows, and of columns and intervals.
 const ROW_LETTER: f64 = 14.0;
 const COLUMN_LETTER: f64 = 12.0;
+/// Lines of the name of a column and of a row; longer names are cut.
+const COLUMN_LINES: usize = 5;
+const ROW_LINES: usize = 3;
+/// From one line of a name to the next.
+const COLUMN_LINE_HEIGHT: usize = 14;
+const ROW_LINE_HEIGHT: usize = 16;
 /// Letters of the texts above and below that fit a hundred units of width.
 const LETTERS_PER_100: usize = 15;
 
@@ -82,10 +88,15 @@ impl Widths {
             names.iter().map(|name| text_width(name, letter) + 12.0).fold(0.0, f64::max)
         };
         let columns = widest(maps.iter().flat_map(|map| &map.columns).collect(), COLUMN_LETTER);
-        let rows = maps.iter().flat_map(|map| map.rows.iter().map(|row| &row.name));
-        let rows = widest(rows.collect(), ROW_LETTER);
+        let all_rows = || maps.iter().flat_map(|map| &map.rows);
+        let rows = widest(all_rows().map(|row| &row.name).collect(), ROW_LETTER);
+        // Numbers are never broken or cut.
+        let values: Vec<String> = all_rows().flat_map(|row| &row.cells).map(shown_value).collect();
+        let intervals = all_rows().flat_map(|row| &row.cells).map(|cell| &cell.interval);
+        let numbers =
+            widest(values.iter().collect(), ROW_LETTER).max(widest(intervals.collect(), COLUMN_LETTER));
         Self {
-            cell: columns.clamp(CELL_WIDTHS.0, CELL_WIDTHS.1) as usize,
+            cell: columns.clamp(CELL_WIDTHS.0, CELL_WIDTHS.1).max(numbers) as usize,
             names: rows.clamp(NAME_WIDTHS.0, NAME_WIDTHS.1) as usize,
         }
     }
@@ -96,20 +107,37 @@ fn draw_map(body: &mut String, map: &HeatMap, widths: &Widths, top: usize) -> us
     let mut y = top;
     line(body, MARGIN, y, "value", &map.title);
     y += 22;
-    for (i, name) in map.columns.iter().enumerate() {
-        let name = fitted(name, room(widths.cell), COLUMN_LETTER);
-        centred(body, MARGIN + widths.names + i * widths.cell + widths.cell / 2, y, "quiet", &name);
+    let heads: Vec<Vec<String>> = map
+        .columns
+        .iter()
+        .map(|name| in_lines(name, room(widths.cell), COLUMN_LETTER, COLUMN_LINES))
+        .collect();
+    let highest = heads.iter().map(Vec::len).max().unwrap_or(1);
+    for (i, head) in heads.iter().enumerate() {
+        let x = MARGIN + widths.names + i * widths.cell + widths.cell / 2;
+        // They end just above their cells.
+        for (above, text) in (highest - head.len()..).zip(head) {
+            centred(body, x, y + above * COLUMN_LINE_HEIGHT, "quiet", text);
+        }
     }
-    y += 8;
+    y += 8 + highest.saturating_sub(1) * COLUMN_LINE_HEIGHT;
     for row in &map.rows {
-        let name = fitted(&row.name, room(widths.names), ROW_LETTER);
-        line(body, MARGIN, y + CELL_HEIGHT / 2 + 5, "", &name);
+        let name = in_lines(&row.name, room(widths.names), ROW_LETTER, ROW_LINES);
+        let first = y + CELL_HEIGHT / 2 + 5 - name.len().saturating_sub(1) * ROW_LINE_HEIGHT / 2;
+        for (i, text) in name.iter().enumerate() {
+            line(body, MARGIN, first + i * ROW_LINE_HEIGHT, "", text);
+        }
         for (i, cell) in row.cells.iter().enumerate() {
             draw_cell(body, cell, (MARGIN + widths.names + i * widths.cell, y), widths.cell);
         }
         y += CELL_HEIGHT;
     }
     y + 10
+}
+
+/// What stands in a cell, with the letters of its marks.
+fn shown_value(cell: &HeatCell) -> String {
+    if cell.letters.is_empty() { cell.value.clone() } else { format!("{} {}", cell.value, cell.letters) }
 }
 
 fn draw_cell(body: &mut String, cell: &HeatCell, (x, y): (usize, usize), width: usize) {
@@ -133,10 +161,9 @@ fn draw_cell(body: &mut String, cell: &HeatCell, (x, y): (usize, usize), width: 
         let lines = hatching(x as f64, y as f64, width as f64, height as f64);
         let _ = write!(body, "<path class=\"hatch\" d=\"{lines}\"/>");
     }
-    let letters = if cell.letters.is_empty() { String::new() } else { format!(" {}", cell.letters) };
     // A value without an interval stands in the middle.
     let drop = if cell.interval.is_empty() { 8 } else { 0 };
-    centred(body, x + width / 2, y + 23 + drop, "value", &format!("{}{letters}", cell.value));
+    centred(body, x + width / 2, y + 23 + drop, "value", &shown_value(cell));
     centred(body, x + width / 2, y + 41, "quiet", &cell.interval);
 }
 

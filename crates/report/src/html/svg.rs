@@ -58,6 +58,25 @@ pub(in crate::html) fn fitted(text: &str, room: f64, size: f64) -> String {
     if kept.is_empty() { String::new() } else { format!("{}…", kept.trim_end()) }
 }
 
+/// The text in lines of the room, at most so many: broken after blanks, and in names after the signs that part them. The last line has an
+/// ellipsis if more is left.
+pub(in crate::html) fn in_lines(text: &str, room: f64, size: f64, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in text.split_inclusive([' ', '/', ':', ',']) {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line}{}", piece.trim_end()), size) <= room => {
+                line.push_str(piece);
+            }
+            _ => lines.push(piece.to_owned()),
+        }
+    }
+    if lines.len() > most {
+        let rest = lines.split_off(most.saturating_sub(1)).concat();
+        lines.push(rest);
+    }
+    lines.iter().map(|line| fitted(line.trim_end(), room, size)).collect()
+}
+
 /// How far two lines of a hatching are apart, across the field, in pixels.
 const HATCH_STEP: f64 = 10.0;
 
@@ -204,5 +223,16 @@ mod tests {
         let cut = fitted("a-very-long-name-of-a-layer", 80.0, 12.0);
         assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 80.0, "{cut}");
         assert_eq!(fitted("journal", 3.0, 12.0), "");
+    }
+
+    #[test]
+    fn a_name_is_broken_where_its_parts_meet_and_cut_after_its_last_line() {
+        let name = "raw disk (raid0:raid0-14x10k:size=6G), memory=384M, disk=virtio-blk";
+        let lines = in_lines(name, 160.0, 12.0, 4);
+        assert_eq!(lines, ["raw disk (raid0:", "raid0-14x10k:size=6G),", "memory=384M,", "disk=virtio-blk"]);
+        assert_eq!(in_lines(name, 160.0, 12.0, 2)[1], "raid0-14x10k:size=6G…");
+        assert_eq!(in_lines("journal", 160.0, 12.0, 2), ["journal"]);
+        let whole = in_lines(&"a-name-without-parts".repeat(9), 160.0, 12.0, 3);
+        assert!(whole.len() == 1 && whole[0].ends_with('…'), "{whole:?}");
     }
 }

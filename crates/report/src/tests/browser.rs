@@ -202,6 +202,24 @@ fn the_picture_of_a_matrix_is_drawn_cleanly_whatever_its_names() {
 }
 
 #[test]
+fn columns_of_long_names_are_told_apart_in_the_picture_of_a_matrix() {
+    let report = study_of_disks();
+    let picture = crate::render_matrix_svg(&report);
+    assert!(!picture.contains('…'), "a name is cut");
+    let columns = &report.matrices[0].columns;
+    assert!(columns.len() >= 9 && columns.iter().any(|name| name.len() > 50), "{columns:?}");
+    for width in [1_400, 800, 400] {
+        assert_clean(
+            &format!(
+                "<!doctype html><html><head></head><body><main class=\"scroll\">{picture}</main></body></html>"
+            ),
+            1,
+            width,
+        );
+    }
+}
+
+#[test]
 fn long_names_are_cut_not_drawn_over_others() {
     let mut runs = traced_runs(0, 1);
     let long =

@@ -14,6 +14,8 @@ use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
+use crate::StudyReport;
+
 pub const MIB: u64 = 1 << 20;
 pub const BASELINE: &str = "ext3/kvm:cache=writethrough/hdd";
 pub const STACKS: [&str; 4] = [
@@ -266,6 +268,41 @@ pub fn study(replications: u32) -> StudyRecord {
         ended_early: Some("budget of 5 min ended".to_owned()),
         sessions: Vec::new(),
     }
+}
+
+/// A made-up study of the size of `esx-disk`, with its names: three storage systems, each natively and in two virtual machines.
+pub fn study_of_disks() -> StudyReport {
+    let mut stacks = Vec::new();
+    for disk in ["hdd:st336938lw:size=3G", "raid0:raid0-14x10k:size=6G", "raid0:raid0-5x10k:size=6G"] {
+        stacks.push((format!("ext3/{disk}"), 1.0));
+        for (device, ratio) in [("lsi", 0.46), ("virtio-blk", 0.99)] {
+            stacks.push((format!("ext3/kvm:disk={device}:memory=384M/{disk}"), ratio));
+        }
+    }
+    let baselines = stacks.chunks(3).flat_map(|of_disk| {
+        of_disk.iter().map(|(stack, _)| (stack.as_str().into(), of_disk[0].0.as_str().into()))
+    });
+    let names = stacks.iter().map(|(stack, _)| stack.as_str().into()).collect();
+    let record_of = StudyRecord {
+        study: Study {
+            baselines: baselines.collect(),
+            ..Study::new(
+                "disks",
+                "Made-up disks in virtual machines",
+                names,
+                WORKLOADS.map(Into::into).to_vec(),
+            )
+        },
+        ..study(3)
+    };
+    let mut records = Vec::new();
+    for (workload, base) in WORKLOADS.into_iter().zip(BASES) {
+        for (stack, ratio) in &stacks {
+            let of_block = |block: u32| base * ratio * (1.0 + f64::from(block) / 50.0);
+            records.extend((0..3).map(|block| record(stack, workload, block, of_block(block))));
+        }
+    }
+    StudyReport::of(&record_of, &stored(records))
 }
 
 /// Three blocks, of which the last lacks XFS, a failure, a cached cell and a busy one.

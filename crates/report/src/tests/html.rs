@@ -14,6 +14,7 @@ fn write_the_made_up_reports() {
     let report = StudyReport::of(&study(3), &study_runs());
     std::fs::write(folder.join("study.html"), render_study(&report)).unwrap();
     std::fs::write(folder.join("matrix.svg"), render_matrix_svg(&report)).unwrap();
+    std::fs::write(folder.join("matrix-of-disks.svg"), render_matrix_svg(&study_of_disks())).unwrap();
     std::fs::write(folder.join("full.html"), render_study(&super::study::full_report())).unwrap();
     for figure in super::study::figures() {
         let name = format!("{}.svg", figure.query.id);

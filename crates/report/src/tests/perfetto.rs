@@ -5,13 +5,13 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
+use nestor_results::{Outcome, StoredRun};
 use serde_json::json;
 
 use super::browser::chromium;
 use super::devtools::Page;
 use super::fixture::borrowed;
-use super::traced::{correlation, traced_runs};
-use crate::view::{ShortNames, TraceView};
+use super::traced::traced_runs;
 use crate::{RunView, render_run};
 
 /// Stands for the viewer: it keeps what it is sent, and takes a trace only after it has answered.
@@ -54,7 +54,13 @@ fn the_viewer_gets_the_trace_that_the_link_saves() {
 
 #[test]
 fn without_requests_there_is_no_trace() {
-    let mut correlation = correlation(false);
-    correlation.trees.clear();
-    assert!(TraceView::of(&correlation, &ShortNames::default()).perfetto_gz.is_empty());
+    let mut runs = traced_runs(1, 1);
+    let page = |runs: &[StoredRun]| render_run(&RunView::of(&borrowed(runs)).unwrap());
+    assert!(page(&runs).contains("requests.perfetto-trace.gz"));
+    if let Outcome::Measured(measured) = &mut runs[0].record.outcome {
+        let correlation = measured.correlation.as_mut().unwrap();
+        correlation.trees.clear();
+        correlation.timeline.clear();
+    }
+    assert!(!page(&runs).contains("requests.perfetto-trace.gz"));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_results::{CellRecord, Mark, RunFilter, Store, Study, StudyRecord};
+use nestor_results::{CellRecord, Mark, RunFilter, Store, StoredRun, Study, StudyRecord};
 use nestor_statistics::sequential::StopRule;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags};
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::fixture::*;
 use super::life::lived_study;
 use crate::StudyReport;
+use crate::view::CompareView;
 
 /// What names a cell: stack and workload.
 type Key = (String, String);
@@ -268,6 +269,69 @@ fn lives_are_in_the_views_as_in_reports() {
     }
     let report = hold(&store, &record);
     assert!(report.cells.iter().any(|cell| cell.lives.is_some()));
+}
+
+#[test]
+fn what_compare_says_is_in_the_views_without_a_study() {
+    let (folder, mut store) = store();
+    let of_none = |record: CellRecord| CellRecord { study: None, study_hash: None, ..record };
+    let mut keep = |blocks: u32| -> Vec<StoredRun> {
+        let records =
+            [0, 2].into_iter().flat_map(|stack| super::fixture::runs(stack, 0, blocks)).map(of_none);
+        records.map(|record| store.keep(record).unwrap()).collect()
+    };
+    let (runs, fewer) = (keep(3), keep(1));
+    let stacks = [STACKS[0], STACKS[2]];
+    let study = Study::new("one-off", "", stacks.map(Into::into).to_vec(), vec![WORKLOADS[0].into()]);
+    let all = |store: &Store, name: &str| -> Vec<Row> {
+        let connection = Connection::open(store.path()).unwrap();
+        let mut hashes =
+            connection.prepare(&format!("SELECT DISTINCT study_hash FROM {name} ORDER BY 1")).unwrap();
+        let hashes = hashes.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        hashes.flat_map(|hash| view(store, name, &hash.unwrap())).collect()
+    };
+    assert!(all(&store, "cell").is_empty(), "runs that nothing says were made together");
+    store.save_command(&study, &runs).unwrap();
+    store.save_command(&study, &runs).unwrap();
+    let (before, after) = (borrowed(&runs[..3]), borrowed(&runs[3..]));
+    let said = CompareView::of(&before, &after).unwrap().in_random_order().comparison;
+    let (cells, comparisons) = (all(&store, "cell"), all(&store, "comparison"));
+    let [row] = comparisons.as_slice() else { panic!("{comparisons:?}") };
+    let ratio = said.ratio.unwrap();
+    let (interval, bootstrap) = (ratio.interval.unwrap(), said.bootstrap.unwrap().interval.unwrap());
+    for (name, number) in [
+        ("ratio", ratio.value),
+        ("ratio_low", interval.low),
+        ("ratio_high", interval.high),
+        ("change_percent", ratio.change_percent()),
+        ("bootstrap_low", bootstrap.low),
+        ("bootstrap_high", bootstrap.high),
+    ] {
+        assert_eq!(row[name], number.to_string(), "{name}");
+    }
+    let doubts: Vec<&str> = said.doubts.iter().map(|doubt| doubt.words.as_str()).collect();
+    assert_eq!((row["doubts"].as_str(), row["baseline"].as_str()), (doubts.join("\n").as_str(), STACKS[0]));
+    assert_eq!((row["study"].as_str(), row["ground"].as_str()), ("", "emulated"));
+    let throughput = said.candidate.bytes_per_second.unwrap();
+    let cell = cells.iter().find(|row| row["stack"] == STACKS[2]).unwrap();
+    assert_eq!((cell["runs"].as_str(), cells.len()), ("3", 2));
+    assert_eq!(cell["throughput"], throughput.value.to_string());
+    assert_eq!(cell["throughput_low"], throughput.interval.unwrap().low.to_string());
+    assert_eq!(all(&store, "pair").len(), 3);
+    // Another command is not put together with it, also in a file that both are merged into.
+    store.save_command(&study, &fewer).unwrap();
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    other.keep(of_none(record(STACKS[1], WORKLOADS[0], 0, 1.0))).unwrap();
+    other.merge(store.path()).unwrap();
+    other.merge(store.path()).unwrap();
+    for name in ["cell", "comparison"] {
+        assert_eq!(all(&other, name), all(&store, name), "{name}");
+        assert_eq!(all(&other, name).len(), if name == "cell" { 4 } else { 2 });
+    }
+    let numbers =
+        |store: &Store| all(store, "pair").iter().map(|pair| pair["run"].clone()).collect::<Vec<_>>();
+    assert_eq!((numbers(&store).len(), numbers(&other).len()), (4, 4));
+    assert_ne!(numbers(&store), numbers(&other), "runs have the numbers of their file");
 }
 
 /// Runs that came by another way than measuring.

@@ -115,7 +115,7 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
         (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64))
     };
     if latency.len() > FEW_CLASSES {
-        lines.extend(view.steady.iter().map(|steady| format!("  {steady}")));
+        lines.extend(view.steady.iter().flat_map(|steady| style.wrapped("  ", 4, steady)));
         let widest = latency.keys().map(|class| class.chars().count()).max().unwrap_or(0);
         for (class, l) in latency {
             let (p50, p99) = quantiles(l);
@@ -133,7 +133,12 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
         })
         .collect();
     words.extend(view.steady.clone());
-    lines.push(format!("  {}", words.join("  ")));
+    let line = format!("  {}", words.join("  "));
+    if line.chars().count() <= style.width {
+        lines.push(line);
+    } else {
+        lines.extend(words.iter().flat_map(|part| style.wrapped("  ", 4, part)));
+    }
     lines
 }
 
@@ -144,13 +149,14 @@ const FEW_CLASSES: usize = 2;
 pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
     let full = table(layers, true);
     let adds: Vec<String> = layers.iter().map(LayerRow::adds).collect();
-    let widest_adds = adds.iter().map(|a| a.chars().count()).max().unwrap_or(0);
+    let heading = String::from("adds");
+    let widest_adds = adds.iter().chain([&heading]).map(|a| a.chars().count()).max().unwrap_or(0);
     if full.width() + 2 + widest_adds <= style.width {
         let lines = full.lines();
         let width = full.width();
         return lines
             .into_iter()
-            .zip([String::from("adds")].iter().chain(&adds))
+            .zip([&heading].into_iter().chain(&adds))
             .map(|(line, adds)| format!("{line:<width$}  {adds}").trim_end().to_owned())
             .collect();
     }
@@ -275,7 +281,8 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
     lines.extend(style.wrapped("  ", 4, &machines.join("; ")));
     lines.extend(style.wrapped("  ", 4, &settings.join("; ")));
     let by = if view.environment.nestor.is_empty() { "" } else { "; " };
-    lines.push(format!("  {}{by}{}", view.times_in_words(), view.environment.nestor));
+    let times = format!("{}{by}{}", view.times_in_words(), view.environment.nestor);
+    lines.extend(style.wrapped("  ", 4, &times));
     lines.iter().map(|l| style.faint(l)).collect()
 }
 

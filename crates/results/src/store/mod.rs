@@ -7,6 +7,7 @@
 
 mod baselines;
 mod cells;
+mod commands;
 mod conditions;
 mod copy;
 mod demands;
@@ -283,6 +284,16 @@ impl Store {
 
     /// The run's number, whether it was new, and its id.
     fn insert_new(&mut self, record: &CellRecord) -> Result<(i64, bool, String), StoreError> {
+        let json = self.json_of(record)?;
+        let id = crate::record::sha256_hex(json.as_bytes());
+        let path = self.path.clone();
+        let (number, is_new) =
+            self.insert_json(record, &id, &json).map_err(|e| StoreError::from_sqlite(&path, &e))?;
+        Ok((number, is_new, id))
+    }
+
+    /// A record as it is kept, which reads back as it is.
+    fn json_of(&self, record: &CellRecord) -> Result<String, StoreError> {
         let not_storable = |reason: String| StoreError::NotStorable {
             stack: record.stack.to_string(),
             workload: record.workload.to_string(),
@@ -294,19 +305,12 @@ impl Store {
         if back != *record {
             return Err(not_storable("it does not read back as it was".to_owned()));
         }
-        let id = crate::record::sha256_hex(json.as_bytes());
-        let path = self.path.clone();
-        let (number, is_new) =
-            self.insert_json(record, &id, &json).map_err(|e| StoreError::from_sqlite(&path, &e))?;
-        Ok((number, is_new, id))
+        Ok(json)
     }
 
     fn insert_json(&mut self, record: &CellRecord, id: &str, json: &str) -> rusqlite::Result<(i64, bool)> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let known: Option<i64> = transaction
-            .query_row("SELECT number FROM runs WHERE id = ?", [id], |row| row.get(0))
-            .optional()?;
-        if let Some(number) = known {
+        if let Some(number) = number_of(&transaction, id)? {
             return Ok((number, false));
         }
         let load = record.measured().map(|m| &m.load);
@@ -381,20 +385,45 @@ impl Store {
         let other = Self::open_read_only(other)?;
         let mut report = MergeReport::default();
         for number in other.numbers(&RunFilter::default())? {
-            let (_, new, _) = self.insert_new(&other.run(number)?.record)?;
-            if new { report.added += 1 } else { report.known += 1 }
+            let is_new = self.take_over(&other, number)?;
+            if is_new { report.added += 1 } else { report.known += 1 }
         }
         for study in other.studies()? {
             if self.study(&study.hash)?.is_none() {
                 self.save_study(&study)?;
             }
         }
+        self.merge_commands(&other)?;
         self.sum_up_outdated()?;
         Ok(report)
+    }
+
+    /// Takes over a run of another file as its text is there; whether it was new.
+    ///
+    /// A run is named by the hash of the text that the program wrote which measured it. A later program writes the same record with other
+    /// fields, so the hash of what this one would write is asked for, too: files have it from merges by earlier versions.
+    fn take_over(&mut self, other: &Self, number: i64) -> Result<bool, StoreError> {
+        let record = other.run(number)?.record;
+        let text: String = other
+            .on(|c| c.query_row("SELECT record FROM runs WHERE number = ?", [number], |row| row.get(0)))?;
+        let written_now = crate::record::sha256_hex(self.json_of(&record)?.as_bytes());
+        if self.on(|c| number_of(c, &written_now))?.is_some() {
+            return Ok(false);
+        }
+        let id = crate::record::sha256_hex(text.as_bytes());
+        let path = self.path.clone();
+        let inserted = self.insert_json(&record, &id, &text);
+        Ok(inserted.map_err(|e| StoreError::from_sqlite(&path, &e))?.1)
     }
 
     /// Runs a function on the connection and translates its errors.
     fn on<T>(&self, action: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         action(&self.connection).map_err(|e| StoreError::from_sqlite(&self.path, &e))
     }
+}
+
+/// The number of the run of that name.
+fn number_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT number FROM runs WHERE id = ?")?;
+    statement.query_row([id], |row| row.get(0)).optional()
 }

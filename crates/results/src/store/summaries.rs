@@ -85,10 +85,15 @@ impl Store {
         write(&mut self.connection).map_err(|e| StoreError::from_sqlite(&path, &e))
     }
 
-    /// All rows of a study; `None` if it is not kept.
+    /// All rows of a study, or of a command; `None` if neither is kept.
     fn rows_of_study(&self, study_hash: &str) -> Result<Option<SummaryRows>, StoreError> {
-        let Some(record) = self.study(study_hash)? else { return Ok(None) };
-        let cells = self.cells(study_hash)?;
+        let (record, cells) = match self.study(study_hash)? {
+            Some(record) => (record, self.cells(study_hash)?),
+            None => {
+                let Some(record) = self.command(study_hash)? else { return Ok(None) };
+                (record, self.cells_of_command(study_hash)?)
+            }
+        };
         let study = &record.study;
         let all =
             study.workloads.iter().flat_map(|w| study.stacks.iter().map(move |s| (s.clone(), w.clone())));

@@ -5,9 +5,9 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use super::judged::recorded;
-use crate::record::CellRecord;
+use crate::record::{CellRecord, sha256_hex};
 use crate::store::of_version;
-use crate::{RunFilter, Store, Study};
+use crate::{MergeReport, RunFilter, Store, Study};
 
 /// A run as a program of version 2 of the tables wrote it, in the columns that matter here.
 fn insert_as_before(connection: &Connection, record: &CellRecord) {
@@ -195,6 +195,36 @@ fn an_old_file_merges_into_a_new_one() {
         .query_row("SELECT count(*) FROM stacks WHERE guest_fs = 'ext3'", [], |r| r.get(0))
         .unwrap();
     assert_eq!(stacks, 1);
+}
+
+#[test]
+fn a_copy_of_an_old_file_has_the_same_runs() {
+    let folder = TempDir::new().unwrap();
+    let (ours, copy) = (folder.path().join("ours.sqlite"), folder.path().join("copy.sqlite"));
+    let connection = Connection::open(&ours).unwrap();
+    of_version(&connection, 2).unwrap();
+    let run = record("ext3/kvm/hdd", 0, MIB);
+    insert_as_before(&connection, &run);
+    // As an earlier program wrote it, which did not know a field yet.
+    let mut text = serde_json::to_value(&run).unwrap();
+    text.as_object_mut().unwrap().remove("untraced_twin").unwrap();
+    let text = text.to_string();
+    let id = sha256_hex(text.as_bytes());
+    assert_ne!(id, run.content_id().unwrap());
+    connection.execute("UPDATE runs SET record = ?, id = ?", [&text, &id]).unwrap();
+    drop(connection);
+    std::fs::copy(&ours, &copy).unwrap();
+    let mut store = Store::open(&ours).unwrap();
+    assert_eq!(store.merge(&copy).unwrap(), MergeReport { added: 0, known: 1 });
+    // Taken over, it keeps its text and its name.
+    let mut new = Store::open(&folder.path().join("new.sqlite")).unwrap();
+    assert_eq!(new.merge(&copy).unwrap(), MergeReport { added: 1, known: 0 });
+    assert_eq!((new.run(1).unwrap().id, new.run(1).unwrap().record), (id, run.clone()));
+    assert_eq!(new.merge(&ours).unwrap(), MergeReport { added: 0, known: 1 });
+    // A file that a program merged which named the run by what it wrote itself.
+    let mut merged_before = Store::open(&folder.path().join("merged.sqlite")).unwrap();
+    merged_before.insert(&run).unwrap();
+    assert_eq!(merged_before.merge(&copy).unwrap(), MergeReport { added: 0, known: 1 });
 }
 
 #[test]

@@ -16,7 +16,7 @@ use nestor_replay::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output::print_json;
+use crate::output::{print_json, say};
 use crate::progress::Progress;
 
 /// What takes longer than this shows how far it is.
@@ -263,7 +263,7 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     if arguments.json {
         print_json(&report)?;
     } else {
-        out!("{}", text::replay(&report));
+        say(&text::replay(&report));
     }
     if report.interrupted {
         bail!(

@@ -13,7 +13,7 @@ use nestor_workload::RateUnit;
 use serde::Serialize;
 
 use crate::named::workload_named;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -65,7 +65,7 @@ pub fn run(
     }
     outln!("{name} on {place}: {measured} of {} cells measured", cells.len());
     out!("{}", cells_text(&cells, of_load.unit));
-    out!("{}", score.map(score_text).unwrap_or_default());
+    say(&score.map(score_text).unwrap_or_default());
     print_suggestions(&suggested);
     Ok(ExitCode::SUCCESS)
 }

@@ -40,25 +40,26 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
 fn print_text(all: &Judgement) {
     outln!("{} cells from {} in the store", all.cells, all.place.in_words());
     match all.noise {
-        Some((noise, cells)) => outln!(
+        Some((noise, cells)) => say(&format!(
             "half of the runs of a cell are more than {} off its mean ({cells} cells with several \
-             runs); no prediction of a run can be better",
+             runs); no prediction of a run can be better\n",
             share(noise)
-        ),
+        )),
         None => outln!("no cell was run twice, so the measurement error is not known"),
     }
     if let Some([(calm, least), (wild, most)]) = all.noise_range() {
-        outln!("by load, from {} ({calm}) to {} ({wild})", share(*least), share(*most));
+        say(&format!("by load, from {} ({calm}) to {} ({wild})\n", share(*least), share(*most)));
     }
     for Judged { validation, aims, made_of } in &all.validations {
-        outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
+        say(&format!("\n{}, {} parts\n", in_words(validation.held), validation.folds));
         out!("{}", scores(&validation.scores));
-        out!("{}", floor(validation));
+        say(&floor(validation));
         print_aims(aims);
-        out!("{}", terms(validation, aims));
-        out!("{}", made_of.as_ref().map(parts_of_errors).unwrap_or_default());
+        say(&terms(validation, aims));
+        say(&made_of.as_ref().map(parts_of_errors).unwrap_or_default());
         for worst in validation.errors.iter().take(3) {
-            outln!("  worst: {:+.0} %  {} on {}", worst.error * 100.0, worst.load, worst.stack);
+            let error = format!("{:+.0} %", worst.error * 100.0);
+            say(&format!("  worst: {error}  {} on {}\n", worst.load, worst.stack));
         }
     }
     if !all.matrices.is_empty() {

@@ -15,7 +15,7 @@ use nestor_layout::Layout;
 use nestor_trace::event::Device;
 use nestor_trace::{Analysis, AnalyzeOptions, Attribution, analyze, decode};
 
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Arguments of `nestor trace analyze`.
 #[derive(Args, Debug)]
@@ -73,7 +73,7 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<()> {
         return print_json(&analyses);
     }
     for analysis in &analyses {
-        out!("{}", text::analysis(analysis));
+        say(&text::analysis(analysis));
     }
     Ok(())
 }

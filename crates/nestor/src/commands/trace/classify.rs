@@ -10,7 +10,7 @@ use nestor_correlate::{Judged, LevelIndex, LevelInput, RecordedLevel, Recording,
 use nestor_layout::Layout;
 use nestor_text::units::bytes;
 
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 
 /// Arguments of `nestor trace classify`.
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ pub fn run(arguments: &ClassifyArguments) -> Result<()> {
     if arguments.json {
         return print_json(&judged);
     }
-    out!("{}", render(&judged));
+    say(&render(&judged));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use nestor_correlate::{
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_stack::layers::hypervisors::CacheMode;
 
-use crate::output::print_json;
+use crate::output::{columns, print_json};
 use load::{Role, Wanted, load};
 
 /// Arguments of `nestor trace correlate`.
@@ -116,7 +116,7 @@ pub fn run(arguments: &CorrelateArguments) -> Result<()> {
     if arguments.json {
         return print_json(&correlation);
     }
-    out!("{}", correlation.to_text());
+    out!("{}", correlation.to_text(columns()));
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use nestor_trace::diff::ComparedTraces;
 use nestor_trace::event::Device;
 
 use super::analyze::{device, read};
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Arguments of `nestor trace diff`.
 #[derive(Args, Debug)]
@@ -48,6 +48,6 @@ pub fn run(arguments: &DiffArguments) -> Result<()> {
     if arguments.json {
         return print_json(&compared);
     }
-    out!("{}", text::compared(&compared));
+    say(&text::compared(&compared));
     Ok(())
 }

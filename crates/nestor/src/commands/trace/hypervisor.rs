@@ -12,7 +12,7 @@ use nestor_trace::recording::Interface;
 
 use super::render;
 use crate::interrupt::stopped_by_signals;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// `nestor trace hypervisor …`
 #[derive(Debug, Subcommand)]
@@ -122,7 +122,7 @@ fn summarize(arguments: &SummarizeArguments) -> Result<()> {
     if arguments.json {
         print_json(&metrics)?;
     } else {
-        out!("{}", text(&metrics));
+        say(&text(&metrics));
     }
     if arguments.remove {
         super::remove(&arguments.recording)?;

@@ -18,7 +18,7 @@ use nestor_text::units::ByteUnit;
 use serde::Serialize;
 
 use crate::interrupt::interrupted_by_signals;
-use crate::output::{print_json, table};
+use crate::output::{print_json, say, table};
 use crate::whole_file;
 use frozen::Frozen;
 
@@ -94,7 +94,7 @@ pub fn run(arguments: &LayoutArguments) -> Result<()> {
         return print_json(&printed);
     }
     if arguments.output.is_none() {
-        out!("{}", render(&printed, &layout));
+        say(&render(&printed, &layout));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use nestor_report::{LinkView, Style, link_table};
 use nestor_trace::{LinkMetrics, SummarizeOptions, summarize_disk_log, summarize_recording_with};
 
 use super::analyze::{attribution, text};
-use crate::output::print_json;
+use crate::output::{print_json, say};
 
 /// Arguments of `nestor trace summarize`.
 #[derive(Args, Debug)]
@@ -78,7 +78,7 @@ pub fn run(arguments: &SummarizeArguments) -> Result<()> {
     if arguments.json {
         print_json(&metrics)?;
     } else {
-        out!("{}", text::metrics(&metrics));
+        say(&text::metrics(&metrics));
     }
     match arguments.recording.as_ref().filter(|_| arguments.remove) {
         Some(directory) => super::remove(directory),

@@ -11,7 +11,11 @@ pub use picture::{render_time_spent_svg, render_waterfalls_svg};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use minijinja::Value;
+use nestor_correlate::Correlation;
+use nestor_export::{Trace, write_perfetto};
 use serde::Serialize;
 
 use super::{sentence, typeset};
@@ -32,6 +36,15 @@ pub(super) struct TracePage {
     seeks: Value,
     timelines: Value,
     remarks: Vec<String>,
+}
+
+/// How much of what traces show is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pictures {
+    /// Everything.
+    All,
+    /// Without sizes, distances, time and the trace for Perfetto: of many cells, they take most room.
+    Requests,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,7 +86,7 @@ fn drawn(svg: Option<String>) -> Value {
 
 impl TracePage {
     /// `None` where the traces say no more than the table of layers.
-    pub(super) fn of(trace: Option<&TraceView>, layers: &[LayerRow]) -> Option<Self> {
+    pub(super) fn of(trace: Option<&TraceView>, layers: &[LayerRow], pictures: Pictures) -> Option<Self> {
         let waterfalls = trace.map(|t| t.waterfalls.as_slice()).unwrap_or_default();
         let from = waterfall::names_end(waterfalls);
         let waterfalls = waterfalls.iter().map(|waterfall| WaterfallPage {
@@ -88,37 +101,45 @@ impl TracePage {
             Some(FlamePage { name: spent.operation.word(), words: sentence(&spent.heading()), svg })
         });
         let joins = trace.map(|t| t.joins.as_slice()).unwrap_or_default();
+        let kept = trace.and_then(|t| t.kept.as_deref()).filter(|_| pictures == Pictures::All);
+        let all = |picture: fn(&[LayerRow]) -> Option<String>| {
+            drawn((pictures == Pictures::All).then(|| picture(layers)).flatten())
+        };
         let page = Self {
             flames: flames.collect(),
-            perfetto: trace.map(|t| BASE64_STANDARD.encode(&t.perfetto_gz)).unwrap_or_default(),
+            perfetto: kept.map(perfetto).unwrap_or_default(),
             waterfalls: waterfalls.collect(),
             classes: drawn(classes::classes_svg(layers)),
             class_table: classes::class_table(layers),
             joins: joins.iter().map(join).collect(),
-            sizes: drawn(distributions::sizes_svg(layers)),
-            seeks: drawn(distributions::seeks_svg(layers)),
-            timelines: drawn(timeline::timelines_svg(layers)),
+            sizes: all(distributions::sizes_svg),
+            seeks: all(distributions::seeks_svg),
+            timelines: all(timeline::timelines_svg),
             remarks: trace.iter().flat_map(|t| &t.remarks).map(|r| sentence(r)).collect(),
         };
         page.says_more().then_some(page)
     }
 
     /// Sizes are in the table of layers already; alone they are no reason for a section.
-    pub(super) fn says_more(&self) -> bool {
+    fn says_more(&self) -> bool {
         !self.waterfalls.is_empty()
             || !self.flames.is_empty()
             || !self.joins.is_empty()
             || !self.remarks.is_empty()
             || [&self.classes, &self.seeks, &self.timelines].iter().any(|chart| chart.is_true())
     }
+}
 
-    /// Leaves out the pictures of sizes, distances and time, and the trace for Perfetto.
-    pub(super) fn keep_requests_only(&mut self) {
-        for chart in [&mut self.sizes, &mut self.seeks, &mut self.timelines] {
-            *chart = Value::from(());
-        }
-        self.perfetto.clear();
+/// The requests that were kept as a trace for Perfetto, compressed, in base64; empty where none was. What is in memory can be read, and so
+/// be written.
+fn perfetto(kept: &Correlation) -> String {
+    let trace = Trace::of_kept(kept);
+    if trace.levels.is_empty() {
+        return String::new();
     }
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::default());
+    let written = write_perfetto(&trace, &mut compressed).ok().and_then(|_| compressed.finish().ok());
+    written.map(|bytes| BASE64_STANDARD.encode(bytes)).unwrap_or_default()
 }
 
 fn join(row: &JoinRow) -> JoinPage {

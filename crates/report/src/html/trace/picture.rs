@@ -7,7 +7,7 @@ use nestor_text::markup_escaped;
 
 use super::flame;
 use super::waterfall::{self, WIDTH};
-use crate::html::svg::{LETTER, text_width};
+use crate::html::svg::{LETTER, in_lines};
 use crate::html::{STYLE, with_micro_signs};
 use crate::view::{RunView, TraceView, Waterfall};
 
@@ -56,14 +56,14 @@ fn picture(
     line(&mut body, y, "name", &format!("{} under {}", run.stack, run.workload));
     // Whatever makes the numbers less than they seem is in the picture too.
     for sentence in run.honesty.iter().take(1).cloned().chain([trace.certainty.join("; ")]) {
-        for part in broken(&with_micro_signs(&sentence)) {
+        for part in in_lines(&with_micro_signs(&sentence), WIDTH, LETTER, usize::MAX) {
             y += LINE;
             line(&mut body, y, "what", &part);
         }
     }
     for (words, (drawn, height)) in parts {
         y += GAP;
-        for part in broken(&with_micro_signs(&words)) {
+        for part in in_lines(&with_micro_signs(&words), WIDTH, LETTER, usize::MAX) {
             line(&mut body, y, "name", &part);
             y += LINE;
         }
@@ -84,19 +84,4 @@ fn picture(
 fn line(body: &mut String, y: f64, class: &str, text: &str) {
     let _ =
         write!(body, "<text class=\"{class}\" x=\"{MARGIN}\" y=\"{y:.1}\">{}</text>", markup_escaped(text));
-}
-
-/// A text in lines that fit.
-fn broken(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if text_width(&format!("{line} {word}"), LETTER) <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

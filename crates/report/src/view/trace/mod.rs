@@ -10,11 +10,8 @@ pub use joins::{JoinRow, LevelName, OriginShare};
 pub use time_spent::{LevelTime, TimeSpent};
 pub use waterfall::{Part, Waterfall, WaterfallRow};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;
-use nestor_export::{Trace, write_perfetto};
 use nestor_results::{Measured, TraceCost};
 use serde::Serialize;
 
@@ -35,9 +32,10 @@ pub struct TraceView {
     pub time_spent: Vec<TimeSpent>,
     /// Some requests from top to bottom, those of the slowest operation first.
     pub waterfalls: Vec<Waterfall>,
-    /// Those requests and the ones around the run's middle as a trace for Perfetto, compressed by gzip; empty where none was kept.
+    /// Those requests and the ones around the run's middle, with the levels that they name, and nothing else: a page offers them as a
+    /// trace for Perfetto.
     #[serde(skip)]
-    pub perfetto_gz: Vec<u8>,
+    pub kept: Option<Box<Correlation>>,
     /// What makes it less certain than it seems.
     pub remarks: Vec<String>,
 }
@@ -56,7 +54,7 @@ impl TraceView {
             agreement: correlation.agreement.clone(),
             time_spent: TimeSpent::of(correlation, &distinct),
             waterfalls,
-            perfetto_gz: perfetto_gz(correlation),
+            kept: kept(correlation).map(Box::new),
             remarks: correlation.remarks.clone(),
         }
     }
@@ -71,15 +69,12 @@ impl TraceView {
     }
 }
 
-/// What was kept in memory can be read, and so be written.
-fn perfetto_gz(correlation: &Correlation) -> Vec<u8> {
-    let trace = Trace::of_kept(correlation);
-    if trace.levels.is_empty() {
-        return Vec::new();
-    }
-    let mut compressed = GzEncoder::new(Vec::new(), Compression::default());
-    match write_perfetto(&trace, &mut compressed).map(|_| compressed.finish()) {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(_)) | Err(_) => Vec::new(),
-    }
+/// What of a correlation names requests; `None` where none was kept.
+fn kept(correlation: &Correlation) -> Option<Correlation> {
+    (!correlation.trees.is_empty() || !correlation.timeline.is_empty()).then(|| Correlation {
+        levels: correlation.levels.clone(),
+        trees: correlation.trees.clone(),
+        timeline: correlation.timeline.clone(),
+        ..Correlation::default()
+    })
 }

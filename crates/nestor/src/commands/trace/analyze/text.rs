@@ -2,13 +2,14 @@
 
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, rate, share};
 use nestor_statistics::{LatencyHistogram, LatencySummary};
+use nestor_text::wrapped;
 use nestor_trace::{
     Analysis, AnalyzedLayer, BttInterval, BttMetrics, DirectionMetrics, LayerMetrics, Pattern, Phase,
     ProcessMetrics, SeekMetrics, Timeline,
 };
 
 use super::histograms;
-use crate::output::table;
+use crate::output::{columns, table};
 
 /// Request sizes that are listed; the others together.
 const MOST_SIZES: usize = 6;
@@ -242,7 +243,21 @@ fn shape(m: &LayerMetrics) -> String {
             count(m.identity.checked)
         ));
     }
-    lines.iter().map(|line| format!("  {line}\n")).collect()
+    lines.iter().map(|line| labelled(line)).collect()
+}
+
+/// A line whose text goes on beside its label where it is too long.
+fn labelled(line: &str) -> String {
+    const LABEL: usize = 13;
+    let whole = format!("  {line}\n");
+    let (label, text) = line.split_at_checked(LABEL).unwrap_or((line, ""));
+    match columns() {
+        Some(columns) if whole.chars().count() > columns => {
+            let lines = wrapped(&format!("  {label}"), LABEL + 2, columns, text);
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        }
+        _ => whole,
+    }
 }
 
 fn sizes(m: &LayerMetrics) -> Option<String> {
