@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 18] = [
+const MIGRATIONS: [(&str, Option<Fill>); 19] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -32,6 +32,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 18] = [
     (VERSION_17, Some(lives::backfill)),
     // What it adds is filled when the file is opened for writing: `summaries`.
     (summary_schema::VERSION_18, None),
+    (summary_schema::VERSION_19, None),
 ];
 
 const VERSION_1: &str = "
