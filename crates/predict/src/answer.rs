@@ -143,7 +143,8 @@ fn voices(methods: &[Trusted], learnt: Option<&Expected>, amounts: f64) -> Vec<V
         }
     }
     if let Some((expected, together)) = learnt.and_then(|learnt| Some((learnt, learnt.together()?))) {
-        let shares = learners.iter().map(|(place, learner)| (*place, expected.trust.shares[*learner]));
+        let counted = expected.counted();
+        let shares = learners.iter().map(|(place, learner)| (*place, counted[*learner]));
         let all: f64 = shares.clone().map(|(_, share)| share).sum();
         let alone = 1.0 / learners.len().max(1) as f64;
         let of = shares.map(|(place, share)| (place, if all > 0.0 { share / all } else { alone }));

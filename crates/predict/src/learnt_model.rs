@@ -244,6 +244,11 @@ impl Expected {
         self.guesses()[learner].map(|guess| self.trust.alone(learner, guess))
     }
 
+    /// What each learner counts in what all say together.
+    pub(crate) fn counted(&self) -> ByLearner<f64> {
+        self.trust.counted(&self.guesses())
+    }
+
     /// What all say together.
     pub(crate) fn together(&self) -> Option<Guess> {
         self.trust.together(&self.guesses())

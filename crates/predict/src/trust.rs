@@ -16,6 +16,10 @@ const WIDEST: f64 = 4.0;
 const NARROWEST: f64 = 0.25;
 /// Steps of a share.
 const STEPS: u32 = 4;
+/// What may count as no change: so many deviations.
+const STILL: [f64; 4] = [0.0, 0.5, 1.0, 2.0];
+/// An error that is as good as none, as a deviation of a logarithm.
+const NEGLIGIBLE: f64 = 0.02;
 /// None is taken for surer than this.
 const SUREST: f64 = 0.02;
 /// What a way that says nothing of its errors is off, before it was tried.
@@ -87,6 +91,9 @@ pub struct Trust {
     pub widenings: ByLearner<f64>,
     /// The same of all together.
     pub widening: f64,
+    /// Most layers change nothing for most loads: a difference to the most similar stack that is within so many deviations is taken for none.
+    #[serde(default)]
+    pub still: f64,
 }
 
 /// Shares of the preferred one alone.
@@ -94,7 +101,7 @@ const PREFERRED: ByLearner<f64> = ByLearner(1.0, 0.0, 0.0);
 
 impl Default for Trust {
     fn default() -> Self {
-        Self { shares: PREFERRED, widenings: ByLearner(1.0, 1.0, 1.0), widening: 1.0 }
+        Self { shares: PREFERRED, widenings: ByLearner(1.0, 1.0, 1.0), widening: 1.0, still: 0.0 }
     }
 }
 
@@ -114,24 +121,45 @@ fn joint(guesses: &Guesses, shares: &ByLearner<f64>) -> Option<Guess> {
     Some(Guess { log: mean(|guess| guess.log), deviation: mean(|guess| guess.deviation) })
 }
 
+/// The guess of the most similar stack, where `joint` differs from it by less than can be told: a spike at no effect. The normal
+/// distribution of the others shrinks every effect and leaves none at zero.
+fn unchanged(guesses: &Guesses, joint: Guess, still: f64) -> Option<Guess> {
+    guesses[Learner::Alike].filter(|alike| (joint.log - alike.log).abs() < still * joint.deviation)
+}
+
+/// What all say, or what is on the most similar stack; always as sure as all are.
+fn settled(guesses: &Guesses, shares: &ByLearner<f64>, still: f64) -> Option<Guess> {
+    let joint = joint(guesses, shares)?;
+    Some(unchanged(guesses, joint, still).map_or(joint, |alike| Guess { log: alike.log, ..joint }))
+}
+
 impl Trust {
     /// From hidden cells.
     pub(crate) fn of(trials: &[Trial]) -> Self {
-        let shares = best_shares(trials);
+        let (shares, still) = best(trials);
         let off = |guess: Option<Guess>, truth: f64| {
             guess.map(|guess| (truth - guess.log).abs() / guess.deviation.max(1e-9))
         };
         let of_learner = |learner: Learner| {
             widening(trials.iter().filter_map(|trial| off(trial.guesses[learner], trial.truth)).collect())
         };
-        let together = trials.iter().filter_map(|trial| off(joint(&trial.guesses, &shares), trial.truth));
-        Self { shares, widenings: ByLearner::of(of_learner), widening: widening(together.collect()) }
+        let together =
+            trials.iter().filter_map(|trial| off(settled(&trial.guesses, &shares, still), trial.truth));
+        Self { shares, widenings: ByLearner::of(of_learner), widening: widening(together.collect()), still }
     }
 
     /// The learners' guess together, with the deviation that it deserves.
     pub(crate) fn together(&self, guesses: &Guesses) -> Option<Guess> {
-        let joint = joint(guesses, &self.shares)?;
-        Some(Guess { deviation: joint.deviation * self.widening, ..joint })
+        let guess = settled(guesses, &self.shares, self.still)?;
+        Some(Guess { deviation: guess.deviation * self.widening, ..guess })
+    }
+
+    /// What each learner counts in that.
+    pub(crate) fn counted(&self, guesses: &Guesses) -> ByLearner<f64> {
+        match joint(guesses, &self.shares).and_then(|joint| unchanged(guesses, joint, self.still)) {
+            Some(_) => ByLearner(0.0, 0.0, 1.0),
+            None => self.shares,
+        }
     }
 
     /// A learner's guess with the deviation that it deserves.
@@ -145,20 +173,22 @@ impl Trust {
     }
 }
 
-/// The shares with the smallest mean of absolute errors; of equal ones those that prefer the preferred.
-fn best_shares(trials: &[Trial]) -> ByLearner<f64> {
+/// The shares, and what counts as no change, with the smallest errors; of equal ones those that prefer the preferred. The mean is of the
+/// logarithms of errors, so that half of an error counts as much where it is 4 % as where it is 400 %.
+fn best(trials: &[Trial]) -> (ByLearner<f64>, f64) {
     let steps = || (0..=STEPS).rev();
-    let all = steps().flat_map(|first| {
+    let shares = steps().flat_map(|first| {
         steps().filter(move |second| first + second <= STEPS).map(move |second| {
             let share = |steps: u32| f64::from(steps) / f64::from(STEPS);
             ByLearner(share(first), share(second), share(STEPS - first - second))
         })
     });
-    let error = |shares: &ByLearner<f64>| -> f64 {
-        let off = |trial: &Trial| Some((joint(&trial.guesses, shares)?.log - trial.truth).abs());
-        trials.iter().filter_map(off).sum()
+    let all = shares.flat_map(|shares| STILL.map(|still| (shares, still)));
+    let error = |(shares, still): &(ByLearner<f64>, f64)| -> f64 {
+        let off = |trial: &Trial| Some((settled(&trial.guesses, shares, *still)?.log - trial.truth).abs());
+        trials.iter().filter_map(off).map(|off| (off + NEGLIGIBLE).ln()).sum()
     };
-    all.min_by(|a, b| error(a).total_cmp(&error(b))).unwrap_or(PREFERRED)
+    all.min_by(|a, b| error(a).total_cmp(&error(b))).unwrap_or((PREFERRED, 0.0))
 }
 
 /// The split-conformal quantile of errors in deviations (Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, JASA 113, 2018, algorithm 2),
@@ -234,6 +264,36 @@ mod tests {
         }
         let coverage = f64::from(inside) / f64::from(asked);
         assert!((0.88..=0.92).contains(&coverage), "{coverage}");
+    }
+
+    /// Three of four layers change nothing, which the model cannot tell from a little; the others change a lot.
+    fn sparse(count: usize, chance: &mut SeededOrder) -> Vec<Trial> {
+        (0..count)
+            .map(|place| {
+                let effect = if place % 4 == 0 { 2.0 } else { 0.0 };
+                let alike = (place as f64).sin();
+                let truth = alike + effect + 0.005 * chance.normal();
+                let told = Some(Guess { log: truth + 0.1 * chance.normal(), deviation: 0.1 });
+                Trial { truth, guesses: ByLearner(told, None, Trust::of_alike(alike.exp())) }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn where_layers_change_nothing_it_is_as_on_the_most_similar_stack_and_elsewhere_as_told() {
+        let mut chance = SeededOrder::new(6);
+        let trust = Trust::of(&sparse(200, &mut chance));
+        let asked = sparse(200, &mut chance);
+        let off = |trial: &Trial| (trust.together(&trial.guesses).unwrap().log - trial.truth).abs();
+        let mut errors: Vec<f64> = asked.iter().map(off).collect();
+        errors.sort_by(f64::total_cmp);
+        // As exact as the similar stack where that is right, and not off by 2 where it is wrong.
+        assert!(errors[100] < 0.01 && errors[199] < 0.5, "{} {} {trust:?}", errors[100], errors[199]);
+        let counted = |place: usize| trust.counted(&asked[place].guesses)[Learner::Alike];
+        assert_eq!(counted(0), 0.0, "{trust:?}");
+        let unchanged =
+            asked.iter().filter(|trial| trust.counted(&trial.guesses)[Learner::Alike] == 1.0).count();
+        assert!((100..=150).contains(&unchanged), "{unchanged}");
     }
 
     #[test]

@@ -124,6 +124,8 @@ pub fn store(path: &Path, runs: usize, record_kb: usize) {
     }
     drop(store);
     copy(path, cells, blocks).expect("copies of runs");
+    // Sums up all of them, as runs that are kept one by one are.
+    Store::open(path).expect("the store again");
 }
 
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {

@@ -259,6 +259,9 @@ proptest! {
         // One whole run of each cell, whatever the number of runs.
         prop_assert_eq!(asked, read.cells.iter().filter(|c| c.run.is_some()).count());
         prop_assert_eq!(render_study(&read), render_study(&whole));
+        // Saving the study sums its cells up; latencies are read from there then, and not from each run.
+        store.save_study(&begun).unwrap();
+        prop_assert_eq!(store.cells(&begun.hash).unwrap(), cells);
     }
 }
 

@@ -56,7 +56,9 @@ fn within_one_run(connection: &Connection, pairs: &[EvidencePair]) -> rusqlite::
 /// The levels of a counted run; `None` of one without, or whose record does not read back.
 fn levels(connection: &Connection, run: i64) -> rusqlite::Result<Option<RunLevels>> {
     let record: Option<String> = connection
-        .prepare_cached("SELECT record FROM main.runs WHERE number = ? AND number IN (SELECT run FROM cell UNION SELECT run FROM apart)")?
+        .prepare_cached(
+            "SELECT record FROM main.runs WHERE number = ? AND number IN (SELECT run FROM temp.laid_out)",
+        )?
         .query_row([run], |row| row.get(0))
         .optional()?;
     let record = record.and_then(|json| serde_json::from_str::<CellRecord>(&json).ok());

@@ -39,8 +39,19 @@ impl Store {
     ///
     /// If the file cannot be read or a histogram in it is damaged.
     pub fn cells(&self, study_hash: &str) -> Result<Vec<CellNumbers>, StoreError> {
+        // One view of the file: a run that is added meanwhile is neither among the runs nor in the summaries.
+        let view = self.connection.unchecked_transaction().map_err(|e| self.reading_error(&e))?;
         let mut found = self.found(study_hash, |_, _| true)?;
-        self.add_latencies(&mut found)?;
+        let mut summed_up = self.latencies_in_summaries(study_hash)?;
+        drop(view);
+        let mut others = Vec::new();
+        for cell in &mut found.cells {
+            match summed_up.remove(&(cell.stack.clone(), cell.workload.clone())) {
+                Some(latency) => cell.latency = latency,
+                None => others.push(cell),
+            }
+        }
+        self.add_latencies(&mut others)?;
         Ok(found.cells)
     }
 
@@ -154,18 +165,18 @@ impl Store {
 
     /// Merges the latencies of each cell's runs by class of operation. They are spread over the file, so several
     /// connections read it in parallel.
-    fn add_latencies(&self, found: &mut Found) -> Result<(), StoreError> {
+    fn add_latencies(&self, cells: &mut [&mut CellNumbers]) -> Result<(), StoreError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from) * READERS_PER_PROCESSOR;
-        let share = found.cells.len().div_ceil(threads).max(1);
+        let share = cells.len().div_ceil(threads).max(1);
         let path = &self.file();
         std::thread::scope(|scope| {
-            let read = |cells: &mut [CellNumbers]| -> Result<(), StoreError> {
+            let read = |cells: &mut [&mut CellNumbers]| -> Result<(), StoreError> {
                 let store = Self::open_read_only(path)?;
                 store.on(|c| c.pragma_update(None, "cache_size", -READER_CACHE_KIB))?;
                 cells.iter_mut().try_for_each(|cell| store.add_latency(cell))
             };
             let started: Vec<_> =
-                found.cells.chunks_mut(share).map(|cells| scope.spawn(move || read(cells))).collect();
+                cells.chunks_mut(share).map(|cells| scope.spawn(move || read(cells))).collect();
             started.into_iter().try_for_each(|thread| thread.join().expect("reading does not panic"))
         })
     }

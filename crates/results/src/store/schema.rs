@@ -33,6 +33,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 19] = [
     // What it adds is filled when the file is opened for writing: `summaries`.
     (summary_schema::VERSION_18, None),
     (commands::VERSION_19, None),
+    (summary_schema::VERSION_20, None),
 ];
 
 const VERSION_1: &str = "

@@ -1,12 +1,13 @@
-//! Keeps the tables `cells`, `comparisons` and `pairs` at what a report says of the runs that are there.
+//! Keeps the tables `cells`, `cell_latencies`, `comparisons` and `pairs` at what a report says of the runs that are there.
 //!
 //! A view cannot compute it: intervals need quantiles of Student's t distribution, percentiles the merged histograms, and what is compared
 //! the search for change points. So it is computed here, by the functions that reports use, when a run is kept. Until then the run is in
 //! `outdated`, and the views leave its study out: they never show what does not hold all runs. Whoever changes what is computed adds a
 //! version of the tables that puts all studies into `outdated`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use nestor_statistics::LatencySummary;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::summary_rows::{self, SummaryRows};
@@ -17,6 +18,13 @@ use crate::{WrittenStack, WrittenWorkload};
 
 /// A cell by its stack and workload.
 type Key = (WrittenStack, WrittenWorkload);
+
+/// Cells without operations have one row as well.
+const LATENCIES: &str = "
+SELECT cells.stack, cells.workload, class, operations, mean_ns, min_ns, p50_ns, p90_ns, p99_ns, max_ns
+FROM cells LEFT JOIN cell_latencies AS l
+    ON l.study_hash = cells.study_hash AND l.workload = cells.workload AND l.stack = cells.stack
+WHERE cells.study_hash = ?1 AND NOT EXISTS (SELECT 1 FROM outdated WHERE study_hash = ?1)";
 
 /// Notes a run that is not in the summaries of its study. Of a study that is not kept there are none.
 pub(super) fn note_run(connection: &Connection, study_hash: Option<&str>, run: i64) -> rusqlite::Result<()> {
@@ -83,6 +91,23 @@ impl Store {
             transaction.commit()
         };
         write(&mut self.connection).map_err(|e| StoreError::from_sqlite(&path, &e))
+    }
+
+    /// The latencies of each cell by class of operation, as they were when its study was summed up; of no cell if runs were added since.
+    pub(super) fn latencies_in_summaries(
+        &self,
+        study_hash: &str,
+    ) -> Result<HashMap<Key, BTreeMap<String, LatencySummary>>, StoreError> {
+        self.on(|c| {
+            let mut statement = c.prepare(LATENCIES)?;
+            let mut rows = statement.query([study_hash])?;
+            let mut found: HashMap<Key, BTreeMap<String, LatencySummary>> = HashMap::new();
+            while let Some(row) = rows.next()? {
+                let of_cell = found.entry((row.get(0)?, row.get(1)?)).or_default();
+                of_cell.extend(summary_rows::latency_of(row, 2)?);
+            }
+            Ok(found)
+        })
     }
 
     /// All rows of a study, or of a command; `None` if neither is kept.

@@ -1,27 +1,28 @@
-//! The rows of the tables `cells`, `comparisons` and `pairs`.
+//! The rows of the tables `cells`, `cell_latencies`, `comparisons` and `pairs`.
 
 use nestor_statistics::sequential::Decision;
-use nestor_statistics::{Interval, Mean, Ratio};
+use nestor_statistics::{Interval, LatencySummary, Mean, Ratio};
 use nestor_workload::RateUnit;
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::Study;
 use crate::compare::{BlockPair, Comparison, Told};
 use crate::numbers::CellNumbers;
 
-/// Rows of the three tables, each in the order of its columns after `study_hash`.
+/// Rows of the tables, each in the order of its columns after `study_hash`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct SummaryRows {
     /// Whether they are all of the study, so that others are removed.
     pub is_whole: bool,
     cells: Vec<Vec<Value>>,
+    latencies: Vec<Vec<Value>>,
     comparisons: Vec<Vec<Value>>,
     pairs: Vec<Vec<Value>>,
 }
 
 impl SummaryRows {
-    /// Adds a cell's row.
+    /// Adds a cell's row, and those of its latencies.
     pub fn add_cell(&mut self, study: &Study, cell: &CellNumbers) {
         let summary = cell.summary();
         let latency = summary.latency_of_most();
@@ -56,6 +57,11 @@ impl SummaryRows {
             optional(Some(summary.mark_names()).filter(|names| !names.is_empty())),
         ]);
         self.cells.push(row);
+        self.latencies.extend(cell.latency.iter().map(|(class, summary)| {
+            let mut row = key(cell);
+            row.extend(latency_values(class, summary));
+            row
+        }));
     }
 
     /// Adds the row of a cell against its baseline, and those of its pairs.
@@ -106,6 +112,37 @@ fn comparison_values(study: &Study, comparison: &Comparison, decision: Option<&D
     values
 }
 
+/// In the order of [`latency_of`].
+fn latency_values(class: &str, summary: &LatencySummary) -> [Value; 8] {
+    let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX).into();
+    [
+        text(class),
+        ns(summary.count),
+        summary.mean_ns.into(),
+        ns(summary.min_ns),
+        ns(summary.p50_ns),
+        ns(summary.p90_ns),
+        ns(summary.p99_ns),
+        ns(summary.max_ns),
+    ]
+}
+
+/// What [`latency_values`] wrote, from the column `first` on; `None` where there is no class.
+pub(super) fn latency_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(String, LatencySummary)>> {
+    let Some(class) = row.get(first)? else { return Ok(None) };
+    let number = |place: usize| row.get::<_, i64>(first + place).map(i64::cast_unsigned);
+    let summary = LatencySummary {
+        count: number(1)?,
+        mean_ns: row.get(first + 2)?,
+        min_ns: number(3)?,
+        p50_ns: number(4)?,
+        p90_ns: number(5)?,
+        p99_ns: number(6)?,
+        max_ns: number(7)?,
+    };
+    Ok(Some((class, summary)))
+}
+
 fn pair_values(comparison: &Comparison, pair: &BlockPair, is_compared: bool) -> Vec<Value> {
     let unit: RateUnit = pair.unit;
     vec![
@@ -124,15 +161,21 @@ fn pair_values(comparison: &Comparison, pair: &BlockPair, is_compared: bool) -> 
 
 /// Writes rows in place of those that are there.
 pub(super) fn write(connection: &Connection, study_hash: &str, rows: &SummaryRows) -> rusqlite::Result<()> {
-    let tables = [("cells", &rows.cells), ("comparisons", &rows.comparisons), ("pairs", &rows.pairs)];
-    for (table, rows_of_table) in tables {
+    // A block that had a pair may have none now, and a cell that had a class of operations: a later run failed.
+    let tables = [
+        ("cells", &rows.cells, None),
+        ("cell_latencies", &rows.latencies, Some(&rows.cells)),
+        ("comparisons", &rows.comparisons, None),
+        ("pairs", &rows.pairs, Some(&rows.comparisons)),
+    ];
+    for (table, rows_of_table, made_anew_for) in tables {
         if rows.is_whole {
             connection.execute(&format!("DELETE FROM {table} WHERE study_hash = ?"), [study_hash])?;
-        } else if table == "pairs" {
-            // A block that had a pair may have none now: its later run failed.
-            let mut delete = connection
-                .prepare_cached("DELETE FROM pairs WHERE study_hash = ? AND stack = ? AND workload = ?")?;
-            for row in &rows.comparisons {
+        } else if let Some(cells) = made_anew_for {
+            let mut delete = connection.prepare_cached(&format!(
+                "DELETE FROM {table} WHERE study_hash = ? AND stack = ? AND workload = ?"
+            ))?;
+            for row in cells {
                 delete.execute(params_from_iter([&text(study_hash), &row[0], &row[1]]))?;
             }
         }

@@ -81,3 +81,21 @@ SELECT studies.name AS study, studies.scale AS scale, studies.ground AS ground, 
 FROM pairs JOIN studies ON studies.hash = pairs.study_hash
 WHERE pairs.study_hash NOT IN (SELECT outdated.study_hash FROM outdated);
 ";
+
+/// What version 20 adds: the latencies of cells, so that a report does not merge those of every run again; and the place of a run beside
+/// what it recorded, since a row of `runs` is as long as its record.
+pub(super) const VERSION_20: &str = "
+CREATE TABLE cell_latencies (
+    study_hash TEXT NOT NULL,
+    stack TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    class TEXT NOT NULL,            -- class of operation
+    operations INTEGER NOT NULL,    -- of all runs of the cell that count, merged
+    mean_ns REAL NOT NULL,
+    min_ns INTEGER NOT NULL, p50_ns INTEGER NOT NULL, p90_ns INTEGER NOT NULL, p99_ns INTEGER NOT NULL, max_ns INTEGER NOT NULL,
+    PRIMARY KEY (study_hash, workload, stack, class)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO outdated (study_hash, run) SELECT hash, 0 FROM studies UNION ALL SELECT hash, 0 FROM commands;
+DROP INDEX runs_recorded;
+CREATE INDEX runs_recorded ON runs (number, untraced_twin, trace, ground);
+";

@@ -371,3 +371,31 @@ fn what_is_known_is_condensed_for_predictions() {
     assert_eq!(other("ext4/loop/raw/xfs/hdd"), "loop/raw/xfs");
     assert_eq!(other("ext4/kvm/qcow2/xfs/kvm/raw/ext4/hdd"), "kvm/raw/ext4");
 }
+
+#[test]
+fn latencies_of_cells_are_read_from_the_summaries_until_there_is_another_run() {
+    let place = Place::new();
+    let path = place.file("summed.db");
+    let mut store = Store::open(&path).unwrap();
+    let stack = "ext3/kvm/hdd";
+    let study = Study::new("made-up", "", vec![stack.into()], vec!["fio:seq-write".into()]);
+    let kept = recorded("0123456789abcdef", study);
+    store.save_study(&kept).unwrap();
+    store.keep(record(stack, 0, MIB)).unwrap();
+    let p99_ns = |store: &Store| store.cells(&kept.hash).unwrap()[0].latency["write"].p99_ns;
+    let of_one = p99_ns(&store);
+    let change = "UPDATE cell_latencies SET p99_ns = 7";
+    Connection::open(&path).unwrap().execute(change, []).unwrap();
+    assert_eq!(p99_ns(&store), 7);
+    // Until the second run is in the summaries, the runs themselves are read.
+    store.insert(&record(stack, 1, 2 * MIB)).unwrap();
+    let of_both = p99_ns(&store);
+    assert!(of_both != 7 && of_both >= of_one / 2, "{of_both} {of_one}");
+    store.sum_up_outdated().unwrap();
+    assert_eq!(p99_ns(&store), of_both);
+    let rows: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT operations FROM cell_latencies", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(rows.cast_unsigned(), 3 * MIB / 4096);
+}
