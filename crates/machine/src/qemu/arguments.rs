@@ -255,12 +255,14 @@ impl Processor {
 
 /// Every feature that QEMU emulates, but for ERMS: with it, Linux copies memory by `rep movsb`, which QEMU executes and
 /// counts byte by byte, so that a copy costs a nanosecond for each byte in virtual time (1 GB/s); without, by `rep movsq`,
-/// eight bytes an instruction, as fast as processors copy (Linux, `arch/x86/lib/copy_user_64.S`).
-pub const EMULATED_MODEL: &str = "max,erms=off";
+/// eight bytes an instruction, as fast as processors copy (Linux, `arch/x86/lib/copy_user_64.S`). FSRM, which newer QEMUs
+/// emulate too, goes with it: it implies ERMS to Linux, whose `memmove` checks no length where there is FSRM, and without ERMS copies less
+/// than 32 bytes without end (Linux 6.1, `arch/x86/lib/memmove_64.S`).
+pub const EMULATED_MODEL: &str = "max,erms=off,fsrm=off";
 
 /// The same without what QEMU 7.2 and Xen 4.17 do not get right together: with SMAP, the privileged domain dies at once; with AVX, domains
 /// are told that they have it, and their instructions fault (seen with `raid6_pq` in a domain of type pvh).
-const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,smap=off,avx=off,avx2=off";
+const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,fsrm=off,smap=off,avx=off,avx2=off";
 
 /// The bus of the agent's port. It has as many ports as are needed: port 0 is a console's. QEMU's main loop asks for the
 /// notifications of every port, used or not, whenever anything happens: with the 31 of the default these are 64 descriptors, and

@@ -13,7 +13,7 @@ use crate::hypervisor::file_tail;
 use crate::refusal::{Cause, Refusal};
 
 /// Features that emulated processors lack of those that QEMU emulates.
-pub const EMULATED_WITHOUT: [&str; 1] = ["erms"];
+pub const EMULATED_WITHOUT: [&str; 2] = ["erms", "fsrm"];
 
 /// Lines of the console that a message about a dead machine shows.
 const CONSOLE_LINES: usize = 12;
