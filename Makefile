@@ -74,6 +74,7 @@ test-long: test-packages lint build lab
 	$(NESTOR) lab pack xen
 	$(NESTOR) lab pack libvirt
 	$(NESTOR) lab pack transfer
+	$(NESTOR) lab pack virtualbox
 	NESTOR_TEST_LAB=1 scripts/test-deb "$$(scripts/make-deb $(NESTOR) target)"
 	$(TEST_FILES) $(CARGO) test --locked --workspace -- --include-ignored
 

@@ -203,6 +203,7 @@ impl Lab {
                 .and_then(|at| self.command_of_qemu(stack.layer(at), depth)),
             accelerator,
             under_xen: None,
+            runs_virtualbox: false,
             xen_guest: options.disk.xen_guest(),
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
@@ -234,7 +235,9 @@ impl Lab {
             (self.progress)(&format!("booting the {label}"));
             let outer = self.machine_that_boots(relation)?;
             let depth = self.machines.depth_across(relation);
-            if self.place.is_emulated() || depth > Depth::GUEST {
+            // Two hypervisors cannot share what processors have for them.
+            let uses_kvm = spec.accelerator != Some(Accelerator::VirtualBox);
+            if uses_kvm && (self.place.is_emulated() || depth > Depth::GUEST) {
                 // The lab's machines have no udev, so KVM has to be loaded here.
                 self.load_modules(&outer, KVM_MODULES);
             }

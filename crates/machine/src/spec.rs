@@ -54,6 +54,8 @@ pub struct MachineSpec {
     pub accelerator: Option<Accelerator>,
     /// The Xen whose privileged domain it is, if it is one.
     pub under_xen: Option<UnderXen>,
+    /// Whether VirtualBox runs in it, which not all processors that are emulated suit.
+    pub runs_virtualbox: bool,
     /// How Xen runs it, if that is what runs it.
     pub xen_guest: Option<XenGuest>,
     /// Kernel of the lab image.

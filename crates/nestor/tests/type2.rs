@@ -315,13 +315,17 @@ fn disks_are_found_on_every_controller_that_the_simulation_has() {
 fn elsewhere_than_on_this_machine_they_are_refused_before_anything_is_started() {
     let sandbox = Sandbox::new();
     for (arguments, word) in [
-        (["ext4/vbox/vdi/ext4/hdd", "--on", "emulated"], "no machine of the lab has VirtualBox"),
         (["ext4/vmware/vmdk/ext4/hdd", "--on", "emulated"], "no machine of the lab has VMware"),
         (
             ["ext4/vbox/vdi/ext4/file:/d", "--on", "domain:mail"],
             "Nestor runs VirtualBox with `--on this` and `--on ssh:HOST`",
         ),
-        (["ext4/vbox/vdi/ext4/kvm/file:/d", "--on", "this"], "vbox is in a machine of the lab here"),
+        (["ext4/vbox/vdi/ext4/kvm/file:/d", "--on", "this"], "none of those has VirtualBox"),
+        (
+            ["ext4/vbox/vdi/ext4/kvm/hdd", "--on", "emulated:time=real"],
+            "leave out the virtual machine or link below it",
+        ),
+        (["ext4/vbox/vdi/ext4/hdd", "--on", "emulated:time=virtual"], "use `--on emulated:time=real`"),
         (
             ["ext4/vbox/qcow2/ext4/file:/d", "--on", "this"],
             "VirtualBox does not open images of the format qcow2",

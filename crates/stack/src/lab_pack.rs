@@ -15,11 +15,13 @@ pub enum LabPack {
     Libvirt,
     /// The programs that copy images from machine to machine.
     Transfer,
+    /// VirtualBox without its windows, and its kernel module.
+    VirtualBox,
 }
 
 impl LabPack {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Xen, Self::Libvirt, Self::Transfer];
+    pub const ALL: [Self; 4] = [Self::Xen, Self::Libvirt, Self::Transfer, Self::VirtualBox];
 
     /// As people name it.
     pub const fn name(self) -> &'static str {
@@ -27,6 +29,7 @@ impl LabPack {
             Self::Xen => "xen",
             Self::Libvirt => "libvirt",
             Self::Transfer => "transfer",
+            Self::VirtualBox => "virtualbox",
         }
     }
 }
@@ -36,7 +39,8 @@ impl LayerSpec {
     pub fn lab_pack(&self) -> Option<LabPack> {
         match self.propagation() {
             Some(_) => Some(LabPack::Transfer),
-            None => self.definition.is_under_xen().then_some(LabPack::Xen),
+            None if self.definition.is_under_xen() => Some(LabPack::Xen),
+            None => self.hosted()?.lab_pack,
         }
     }
 }
@@ -85,6 +89,8 @@ mod tests {
         assert_eq!(packs("ext3/dom0/hdd"), (xen, None));
         assert_eq!(packs("ext3/kvm:by=libvirt/hdd"), (Some(LabPack::Libvirt), None));
         assert_eq!(packs("ext3/kvm/hdd"), (None, None));
+        assert_eq!(packs("ext3/vbox/vdi/ext4/hdd"), (Some(LabPack::VirtualBox), None));
+        assert_eq!(packs("ext3/vmware/hdd"), (None, None));
         let source = "//link/raw/ext4/hdd";
         let copied = |hypervisor: &str| format!("ext3/{hypervisor}/copy:scp/ext4/hdd{source}");
         assert_eq!(packs(&copied("kvm")), (Some(LabPack::Transfer), None));

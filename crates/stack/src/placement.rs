@@ -148,16 +148,28 @@ fn misplaced_xen(stack: &Stack, place: &Place) -> Option<Misplaced> {
     Some(Misplaced::layer(at, message, "use `--on emulated`, or run nestor on that machine with `--on this`"))
 }
 
-/// What the user has installed is on the user's machine alone.
+/// What the user has installed is on the user's machine alone, unless a pack brings it to the lab's host.
 fn misplaced_hosted(stack: &Stack, place: &Place) -> Option<Misplaced> {
     let (at, hosted) = stack.indexed_layers().find_map(|(at, layer)| Some((at, layer.spec.hosted()?)))?;
     let (name, product) = (stack.layer(at).name(), hosted.product);
-    let is_users = matches!(place, Place::This | Place::Ssh(_));
+    let has_it = match place {
+        Place::Emulated(HostTime::Virtual(_)) if hosted.lab_pack.is_some() => {
+            let message =
+                format!("guests of {product} do not boot in virtual time, and this is `--on {place}`");
+            return Some(Misplaced::layer(at, message, "use `--on emulated:time=real`"));
+        }
+        Place::Emulated(_) => hosted.lab_pack.is_some(),
+        Place::This | Place::Ssh(_) => true,
+        Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => false,
+    };
     let is_outermost = stack.below(at).iter().all(|layer| layer.crossing() == Crossing::None);
-    let message = match (is_users, is_outermost) {
+    let message = match (has_it, is_outermost) {
         (true, true) => return None,
         (true, false) => {
-            format!("{name} is in a machine of the lab here, and no machine of the lab has {product}")
+            let message = format!(
+                "{name} is in a machine of the lab that does not have the medium, and none of those has {product}"
+            );
+            return Some(Misplaced::layer(at, message, "leave out the virtual machine or link below it"));
         }
         _ if place.is_emulated() => {
             format!("no machine of the lab has {product}, and this is `--on {place}`")

@@ -38,10 +38,17 @@ fn of_layer(
             layer.name,
             State::Limited,
             format!("{tool} is not installed"),
-            format!("{}   (for {purpose})", hosted.source),
+            format!("{}   (for {purpose}{})", hosted.source, in_the_lab(hosted)),
         ),
         _ => finding(layer.name, State::Limited, refusal.message, format!("{purpose} needs it")),
     }
+}
+
+/// How emulated hosts get it.
+fn in_the_lab(hosted: &HostedSpec) -> String {
+    hosted
+        .lab_pack
+        .map_or_else(String::new, |pack| format!("; for emulated hosts: nestor lab pack {}", pack.name()))
 }
 
 #[cfg(test)]
@@ -61,6 +68,11 @@ mod tests {
         let tool = missing("VBoxManage", "the program `VBoxManage` is not installed on this machine");
         assert_eq!((tool.state, tool.found.as_str()), (State::Limited, "VBoxManage is not installed"));
         assert!(tool.advice.starts_with("apt-get install virtualbox"), "{}", tool.advice);
+        assert!(
+            tool.advice.ends_with("; for emulated hosts: nestor lab pack virtualbox)"),
+            "{}",
+            tool.advice
+        );
         let besides = missing("xorriso", "xorriso is not installed: apt-get install xorriso");
         assert_eq!(besides.found, "xorriso is not installed: apt-get install xorriso");
         assert_eq!(said(Ok("VirtualBox 7.2.22".into())).state, State::Ok);

@@ -1,8 +1,9 @@
 //! Descriptors of VMware's format for data that are as the guest sees them: of a file or a block device (VMware's "Virtual Disk Format 5.0"). Both
 //! VirtualBox and VMware open nothing raw otherwise.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use crate::refusal::{Cause, Refusal};
@@ -14,6 +15,14 @@ pub enum Extent {
     File,
     /// A block device.
     Device,
+}
+
+impl Extent {
+    /// What is at a path: a machine of the lab has its root as a device.
+    pub fn of(path: &Path) -> Self {
+        let is_device = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+        if is_device { Self::Device } else { Self::File }
+    }
 }
 
 const SECTOR_BYTES: u64 = 512;

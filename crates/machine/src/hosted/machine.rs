@@ -137,7 +137,7 @@ fn prepare<'a>(
     let contents =
         boot_disc::Contents { kernel: Path::new(&spec.kernel), initramfs, command_line: &command_line };
     boot_disc::make(&contents, &at("disc"), &at("boot.iso"), tool)?;
-    descriptor::write(&at("root.vmdk"), root, descriptor::Extent::File)?;
+    descriptor::write(&at("root.vmdk"), root, descriptor::Extent::of(Path::new(root)))?;
     let medium = disk.medium(&identity.directory)?;
     Ok(Plan { identity, spec, disc: at("boot.iso"), root: at("root.vmdk"), disk, medium })
 }

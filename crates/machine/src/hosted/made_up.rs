@@ -32,6 +32,7 @@ pub fn with_plan<T>(stack: &str, medium: &str, make: impl FnOnce(&Plan<'_>) -> T
         qemu: None,
         accelerator: Some(options.accelerator),
         under_xen: None,
+        runs_virtualbox: false,
         xen_guest: None,
         kernel: "/lab/vmlinuz".into(),
         modules_cpio: "/lab/modules.cpio".into(),

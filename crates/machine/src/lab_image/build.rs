@@ -1,5 +1,6 @@
 //! A build from beginning to end: fetch, install into a new root, pack.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use super::progress::{LabStage, Tracker};
 use super::recipe::Recipe;
 use super::sources;
 use super::tool::{self, ToolFailure};
+use super::virtualbox;
 
 /// How much of the stage is over before the first package is unpacked: packages are copied, essential ones extracted.
 const PREPARED_SHARE: f64 = 0.1;
@@ -70,12 +72,19 @@ pub fn build(
         Some(file) => Some(fetch::fetch(&build, file, &settings)?),
         None => None,
     };
+    environment.require(if recipe.virtualbox.is_some() { &virtualbox::PROGRAMS } else { &[] })?;
     let root_tar = build.partial.directory().join("root.tar");
     let mut command = mmdebstrap(&build, &work, sources.as_ref(), fetched.as_ref(), &settings);
     command.arg(&recipe.suite).arg(&root_tar).args(&sources);
-    let packages = fetched.map_or(recipe.expected_packages, |fetched| fetched.packages);
+    let packages = fetched.as_ref().map_or(recipe.expected_packages, |fetched| fetched.packages);
     install(&build, &mut command, packages)?;
-    pack::pack(&build, &root_tar)?;
+    let more = |release: &str| match (&recipe.virtualbox, &fetched, &sources) {
+        (Some(of), Some(fetched), Some(sources)) => {
+            virtualbox::add(&build, (&fetched.apt, sources, &settings), of, release, &root_tar)
+        }
+        _ => Ok(BTreeMap::new()),
+    };
+    pack::pack(&build, &root_tar, &more)?;
     cache.finish(build.partial, &hash)
 }
 
@@ -93,7 +102,9 @@ fn write_sources(build: &Build) -> Result<Option<PathBuf>, LabImageError> {
     let environment = build.environment;
     let chosen =
         sources::choose(&build.recipe.suite, &environment.apt_directory, environment.mirror.as_deref());
-    let Some(text) = chosen else { return Ok(None) };
+    // What comes from another release needs an address.
+    let public = || build.recipe.virtualbox.as_ref().map(|_| sources::public(&build.recipe.suite));
+    let Some(text) = chosen.or_else(public) else { return Ok(None) };
     let path = build.partial.directory().join("nestor.sources");
     fs::write(&path, text).map_err(LabImageError::file("cannot write", &path))?;
     Ok(Some(path))
@@ -125,7 +136,9 @@ fn mmdebstrap(
     if let (Some(_), Some(fetched)) = (sources, fetched) {
         let directories = r#"mkdir -p "$1"/var/cache/apt/archives/partial "$1"/var/lib/apt/lists/partial"#;
         command.arg("--skip=update").arg(format!("--setup-hook={directories}"));
-        for (from, to) in [(&build.debs, "/var/cache/apt/archives"), (&fetched.lists, "/var/lib/apt/lists")] {
+        for (from, to) in
+            [(&build.debs, "/var/cache/apt/archives"), (&fetched.apt.lists, "/var/lib/apt/lists")]
+        {
             command.arg(format!("--setup-hook=sync-in {} {to}", shell_quoted(&from.to_string_lossy())));
         }
     }

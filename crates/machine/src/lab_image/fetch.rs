@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::build::Build;
 use super::error::LabImageError;
 use super::progress::LabStage;
+use super::tool::ToolFailure;
 
 /// How much of the stage is the fetching of the package lists.
 const LISTS_SHARE: f64 = 0.2;
@@ -23,26 +24,58 @@ const KEPT_SETTINGS: [&str; 6] = [
 
 /// What has been fetched.
 pub struct Fetched {
-    /// The directory of the package lists.
-    pub lists: PathBuf,
+    /// What fetched it.
+    pub apt: Apt,
     /// How many packages will be installed.
     pub packages: u32,
+}
+
+/// An apt of the build's own.
+pub struct Apt {
+    /// Its settings.
+    configuration: PathBuf,
+    /// The directory of its package lists.
+    pub lists: PathBuf,
+}
+
+impl Apt {
+    /// One that knows only these `sources`. It keeps what it needs in `directory`, and fetched packages in `debs`.
+    pub fn prepare(
+        build: &Build,
+        (directory, debs): (&Path, &Path),
+        sources: &Path,
+        settings: &[String],
+    ) -> Result<Self, LabImageError> {
+        let lists = prepare_directories((directory, debs), sources)?;
+        let configuration = directory.join("apt.conf");
+        fs::write(&configuration, configuration_text(build, (directory, debs), settings))
+            .map_err(LabImageError::file("cannot write", &configuration))?;
+        Ok(Self { configuration, lists })
+    }
+
+    /// Has one of its programs do something in a directory.
+    pub fn run(
+        &self,
+        build: &Build,
+        (program, arguments): (&str, &[&str]),
+        directory: &Path,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), ToolFailure> {
+        let mut command = build.environment.command(program);
+        command.env("APT_CONFIG", &self.configuration).args(arguments).current_dir(directory);
+        build.run(&mut command, on_line)
+    }
 }
 
 /// Fetches every package of the recipe, with all they depend on, from `sources`.
 pub fn fetch(build: &Build, sources: &Path, settings: &[String]) -> Result<Fetched, LabImageError> {
     let apt = build.partial.directory().join("apt");
-    let lists = prepare_directories(build, &apt, sources)?;
-    let configuration = apt.join("apt.conf");
-    fs::write(&configuration, configuration_text(build, &apt, settings))
-        .map_err(LabImageError::file("cannot write", &configuration))?;
+    let apt = Apt::prepare(build, (&apt, &build.debs), sources, settings)?;
     let apt_get = |arguments: &[&str], on_line: &mut dyn FnMut(&str)| {
-        let mut command = build.environment.command("apt-get");
-        command.env("APT_CONFIG", &configuration).args(arguments);
-        build.run(&mut command, on_line)
+        apt.run(build, ("apt-get", arguments), build.partial.directory(), on_line)
     };
     let tell = |within: f64, detail: &str| build.tracker.tell(LabStage::Fetching, within, detail);
-    let failed = |failure: super::tool::ToolFailure| failure.during_fetch("fetching packages", &build.debs);
+    let failed = |failure: ToolFailure| failure.during_fetch("fetching packages", &build.debs);
 
     tell(0.0, "package lists");
     apt_get(&["update", "-o", "APT::Update::Error-Mode=any", "-o", "APT::Status-Fd=1"], &mut |line| {
@@ -64,13 +97,13 @@ pub fn fetch(build: &Build, sources: &Path, settings: &[String]) -> Result<Fetch
     })
     .map_err(failed)?;
     // This only frees space; a failure does not stop the build.
-    if let Err(super::tool::ToolFailure::Interrupted) = apt_get(&["autoclean"], &mut |_| {}) {
+    if let Err(ToolFailure::Interrupted) = apt_get(&["autoclean"], &mut |_| {}) {
         return Err(LabImageError::Interrupted);
     }
-    Ok(Fetched { lists, packages: packages.unwrap_or(build.recipe.expected_packages) })
+    Ok(Fetched { apt, packages: packages.unwrap_or(build.recipe.expected_packages) })
 }
 
-fn prepare_directories(build: &Build, apt: &Path, sources: &Path) -> Result<PathBuf, LabImageError> {
+fn prepare_directories((apt, debs): (&Path, &Path), sources: &Path) -> Result<PathBuf, LabImageError> {
     let lists = apt.join("lists");
     for directory in [
         &lists.join("partial"),
@@ -78,7 +111,7 @@ fn prepare_directories(build: &Build, apt: &Path, sources: &Path) -> Result<Path
         &apt.join("etc/apt.conf.d"),
         &apt.join("etc/preferences.d"),
         &apt.join("etc/sources.list.d"),
-        &build.debs.join("partial"),
+        &debs.join("partial"),
     ] {
         fs::create_dir_all(directory).map_err(LabImageError::file("cannot create", directory))?;
     }
@@ -90,8 +123,8 @@ fn prepare_directories(build: &Build, apt: &Path, sources: &Path) -> Result<Path
 }
 
 /// An apt of its own: it knows no installed package, none of the machine's other sources, and writes nowhere else.
-fn configuration_text(build: &Build, apt: &Path, settings: &[String]) -> String {
-    let (apt, debs) = (apt.display(), build.debs.display());
+fn configuration_text(build: &Build, (apt, debs): (&Path, &Path), settings: &[String]) -> String {
+    let (apt, debs) = (apt.display(), debs.display());
     let architecture = &build.recipe.architecture;
     format!(
         r#"Dir "{apt}";

@@ -30,6 +30,7 @@ mod recipe;
 mod sources;
 mod tool;
 mod verify;
+mod virtualbox;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -24,8 +24,11 @@ const DPKG_STATUS: &str = "var/lib/dpkg/status";
 /// What is added to the root: the image's own parts, so that a host can boot guests from what it has itself.
 const ADDED: [&str; 3] = ["./boot/vmlinuz", "./boot/modules.cpio", "./etc/nestor-lab.json"];
 
+/// Adds what does not come from the image's own packages to the root's archive, for a kernel of that release; versions of packages, by name.
+pub type AddMore<'a> = &'a dyn Fn(&str) -> Result<BTreeMap<String, String>, LabImageError>;
+
 /// Makes the image's files from `root_tar`, which is removed on the way.
-pub fn pack(build: &Build, root_tar: &Path) -> Result<(), LabImageError> {
+pub fn pack(build: &Build, root_tar: &Path, more: AddMore<'_>) -> Result<(), LabImageError> {
     let tell = |within: f64, detail: &str| build.tracker.tell(LabStage::Packing, within, detail);
     tell(0.0, "the kernel and its modules");
     let extracted = extract(build, root_tar)?;
@@ -45,7 +48,8 @@ pub fn pack(build: &Build, root_tar: &Path) -> Result<(), LabImageError> {
     if let Some(compressed) = &build.recipe.hypervisor {
         unpack_hypervisor(&extracted.join(compressed), &image.join(HYPERVISOR))?;
     }
-    write_manifest(build, &extracted.join(DPKG_STATUS), &release)?;
+    let added = more(&release)?;
+    write_manifest(build, &extracted.join(DPKG_STATUS), &release, added)?;
 
     tell(0.3, "the image's own parts");
     add_to_root(build, root_tar, &release)?;
@@ -154,14 +158,19 @@ fn check_modules(build: &Build, tree: &Path, release: &str) -> Result<Vec<PathBu
     Ok(boot.iter().map(|file| tree.join(file)).collect())
 }
 
-fn write_manifest(build: &Build, dpkg_status: &Path, release: &str) -> Result<(), LabImageError> {
+fn write_manifest(
+    build: &Build,
+    dpkg_status: &Path,
+    release: &str,
+    added: BTreeMap<String, String>,
+) -> Result<(), LabImageError> {
     let status = fs::read_to_string(dpkg_status).map_err(LabImageError::file("cannot read", dpkg_status))?;
     let manifest = LabManifest {
         hash: build.recipe.hash(),
         suite: build.recipe.suite.clone(),
         architecture: build.recipe.architecture.clone(),
         kernel_release: release.to_owned(),
-        packages: installed_packages(&status),
+        packages: installed_packages(&status).into_iter().chain(added).collect(),
     };
     let text = serde_json::to_string_pretty(&manifest).expect("strings are always valid JSON");
     let path = build.partial.image().join(MANIFEST);

@@ -18,6 +18,7 @@ const fn pack_text(pack: LabPack) -> &'static str {
         LabPack::Xen => include_str!("../../../../lab/packs/xen.toml"),
         LabPack::Libvirt => include_str!("../../../../lab/packs/libvirt.toml"),
         LabPack::Transfer => include_str!("../../../../lab/packs/transfer.toml"),
+        LabPack::VirtualBox => include_str!("../../../../lab/packs/virtualbox.toml"),
     }
 }
 
@@ -70,6 +71,19 @@ pub struct Recipe {
     /// A hypervisor that boots before the kernel: its compressed file, relative to the root. The image has it uncompressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<String>,
+    /// The release that VirtualBox comes from, of an image that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtualbox: Option<Release>,
+}
+
+/// A release of Debian besides the image's.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// Debian's name of it.
+    pub suite: String,
+    /// Its parts that are needed.
+    pub components: Vec<String>,
 }
 
 /// What a pack adds to a recipe.
@@ -80,6 +94,7 @@ struct Addition {
     boot_modules: Vec<String>,
     required_modules: Vec<String>,
     hypervisor: Option<String>,
+    virtualbox: Option<Release>,
 }
 
 impl Recipe {
@@ -97,6 +112,7 @@ impl Recipe {
             recipe.boot_modules.extend(added.boot_modules);
             recipe.required_modules.extend(added.required_modules);
             recipe.hypervisor = added.hypervisor;
+            recipe.virtualbox = added.virtualbox;
         }
         recipe
     }
@@ -169,6 +185,7 @@ mod tests {
             std::iter::once(None).chain(LabPack::ALL.map(Some)).map(|pack| Recipe::of(pack).hash()).collect();
         assert_eq!(hashes.len(), 1 + LabPack::ALL.len());
         assert!(Recipe::of(Some(LabPack::Xen)).hypervisor.is_some());
+        assert!(Recipe::of(Some(LabPack::VirtualBox)).virtualbox.is_some());
     }
 
     #[test]

@@ -6,11 +6,16 @@
 use std::fs;
 use std::path::Path;
 
+use super::recipe::Release;
+
 /// The environment variable that names a mirror, as a URI, and takes precedence over the machine's own sources.
 pub const MIRROR_VARIABLE: &str = "NESTOR_DEBIAN_MIRROR";
 
 /// The key ring of Debian's archives where Debian installs it.
 const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Debian's own mirrors (https://deb.debian.org).
+const PUBLIC_MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Last parts of the path under which mirrors offer Debian's archives, and of the lists of mirrors in Debian's cloud
 /// images (`mirror+file:///etc/apt/mirrors/debian.list`).
@@ -20,10 +25,8 @@ const DEBIAN_PATHS: [&str; 4] = ["debian", "debian-security", "debian.list", "de
 const KEPT_FIELDS: [&str; 5] = ["Signed-By", "Trusted", "Check-Valid-Until", "Check-Date", "By-Hash"];
 
 /// What mmdebstrap takes by itself: the archive and what is appended to the name of a release there.
-const USUAL: [(&str, &[&str]); 2] = [
-    ("http://deb.debian.org/debian", &["", "-updates"]),
-    ("http://deb.debian.org/debian-security", &["-security"]),
-];
+const USUAL: [(&str, &[&str]); 2] =
+    [(PUBLIC_MIRROR, &["", "-updates"]), ("http://deb.debian.org/debian-security", &["-security"])];
 
 /// The sources to use, in the deb822 format, or nothing if mmdebstrap shall choose.
 pub fn choose(suite: &str, apt_directory: &Path, mirror: Option<&str>) -> Option<String> {
@@ -64,10 +67,24 @@ fn machine_sources(suite: &str, apt_directory: &Path) -> Option<String> {
     has_release.then(|| kept.iter().map(SourceEntry::to_deb822).collect::<Vec<_>>().join("\n"))
 }
 
+/// Sources of another release from where these come from, in the deb822 format.
+pub fn of_other_release(sources: &str, release: &Release) -> Option<String> {
+    let entry = parse_deb822(sources).into_iter().next()?;
+    Some(
+        SourceEntry { suites: vec![release.suite.clone()], components: release.components.clone(), ..entry }
+            .to_deb822(),
+    )
+}
+
 /// Debian's usual mirror. Where apt does not trust Debian by itself, as in Ubuntu, mmdebstrap names the key ring only if it finds gpg.
 fn usual_sources(suite: &str) -> String {
     let entry = |(uri, kinds): &(&str, &[&str])| debian_entry(uri, kinds, suite, true).to_deb822();
     USUAL.iter().map(entry).collect::<Vec<_>>().join("\n")
+}
+
+/// Sources that are there for everybody.
+pub fn public(suite: &str) -> String {
+    debian_entry(PUBLIC_MIRROR, &[""], suite, Path::new(DEBIAN_KEYRING).exists()).to_deb822()
 }
 
 /// An archive of Debian with these kinds of a release.
@@ -245,6 +262,20 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
         Components: main
         Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
         ");
+    }
+
+    #[test]
+    fn another_release_comes_from_where_the_images_own_comes_from() {
+        let own = choose_from(&[("sources.list.d/debian.sources", DEBIAN)]);
+        let release = Release { suite: "sid".into(), components: vec!["main".into(), "contrib".into()] };
+        assert_snapshot!(of_other_release(&own, &release).unwrap(), @"
+        Types: deb
+        URIs: http://mirror.example/debian
+        Suites: sid
+        Components: main contrib
+        Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+        ");
+        assert_eq!(of_other_release("", &release), None);
     }
 
     #[test]

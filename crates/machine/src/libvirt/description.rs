@@ -165,6 +165,7 @@ mod tests {
             qemu: None,
             accelerator: None,
             under_xen: None,
+            runs_virtualbox: false,
             xen_guest: None,
             kernel: "/boot/vmlinuz".into(),
             modules_cpio: "/boot/modules.cpio".into(),

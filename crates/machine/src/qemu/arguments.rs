@@ -94,13 +94,13 @@ const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable";
 const TICK_NEVER_STOPS: &str = " nohz=off";
 
 /// Kernel options about the processor.
-fn kernel_options(processor: Processor, paging: impl FnOnce() -> GuestPaging) -> String {
+fn kernel_options(processor: Processor, paging: GuestPaging) -> String {
     let tick = match processor {
         Processor::Kvm => return String::new(),
         Processor::Emulated => TICK_NEVER_STOPS,
         Processor::Counted { .. } => "",
     };
-    let paging = match paging() {
+    let paging = match paging {
         GuestPaging::Shadow => " kvm_amd.npt=0",
         GuestPaging::Nested => " kvm_amd.npt=1",
     };
@@ -118,6 +118,8 @@ pub fn command_line(
         MachineTime::Virtual { seed, .. } => Processor::Counted { seed },
         MachineTime::Real => Processor::of(accelerator),
     };
+    let paging = processor.paging(paging);
+    let model = processor.model(spec.under_xen.is_some(), spec.runs_virtualbox, paging);
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
     let board = if spec.disks_at_start.is_empty() { "pc" } else { "q35" };
@@ -126,7 +128,7 @@ pub fn command_line(
         &spec.place.to_string(),
         spec.memory_bytes,
         spec.cpus,
-        (processor, spec.under_xen.is_some()),
+        (processor, &model),
         spec.shared_memory,
         files,
     );
@@ -164,8 +166,9 @@ pub fn command_line(
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
 pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
-    let mut argv =
-        bare_machine("pc", "probe", 256 << 20, 1, (Processor::of(accelerator), false), false, files);
+    let processor = Processor::of(accelerator);
+    let model = processor.model(false, false, GuestPaging::Nested);
+    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, (processor, &model), false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
 }
@@ -224,16 +227,30 @@ impl Processor {
         if accelerator == Accelerator::Kvm { Self::Kvm } else { Self::Emulated }
     }
 
-    fn arguments(self, cpus: u32, under_xen: bool) -> Vec<String> {
+    /// How guests in the machine are paged. Real processors are not asked.
+    fn paging(self, ask: impl FnOnce() -> GuestPaging) -> GuestPaging {
+        if self == Self::Kvm { GuestPaging::Nested } else { ask() }
+    }
+
+    /// What QEMU is told of the model, for a machine under Xen or one that runs VirtualBox.
+    fn model(self, under_xen: bool, runs_virtualbox: bool, paging: GuestPaging) -> String {
+        if self == Self::Kvm {
+            return "host".into();
+        }
+        let model = if under_xen { EMULATED_MODEL_UNDER_XEN } else { EMULATED_MODEL };
+        let without = match (runs_virtualbox, paging) {
+            (false, _) => "",
+            (true, GuestPaging::Nested) => WITHOUT_FOR_VIRTUALBOX,
+            (true, GuestPaging::Shadow) => WITHOUT_FOR_VIRTUALBOX_AND_SHADOW,
+        };
+        format!("{model}{without}")
+    }
+
+    fn arguments(self, cpus: u32, model: &str) -> Vec<String> {
         let accelerator = match self {
             Self::Kvm => "kvm",
             Self::Emulated => "tcg,thread=multi",
             Self::Counted { .. } => "tcg,thread=single",
-        };
-        let model = match self {
-            Self::Kvm => "host",
-            Self::Emulated | Self::Counted { .. } if under_xen => EMULATED_MODEL_UNDER_XEN,
-            Self::Emulated | Self::Counted { .. } => EMULATED_MODEL,
         };
         let cpus = if matches!(self, Self::Counted { .. }) { 1 } else { cpus.max(1) };
         let mut argv: Vec<String> =
@@ -264,6 +281,13 @@ pub const EMULATED_MODEL: &str = "max,erms=off,fsrm=off";
 /// are told that they have it, and their instructions fault (seen with `raid6_pq` in a domain of type pvh).
 const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,fsrm=off,smap=off,avx=off,avx2=off";
 
+/// What processors lack besides on which VirtualBox runs: its kernel module looks at page tables of the host's as if they had four levels, and
+/// loops for ever where they have five.
+const WITHOUT_FOR_VIRTUALBOX: &str = ",la57=off";
+
+/// The same where guests need shadow page tables ([`GuestPaging`]): VirtualBox keeps them where a processor does not follow both tables.
+const WITHOUT_FOR_VIRTUALBOX_AND_SHADOW: &str = ",la57=off,npt=off";
+
 /// The bus of the agent's port. It has as many ports as are needed: port 0 is a console's. QEMU's main loop asks for the
 /// notifications of every port, used or not, whenever anything happens: with the 31 of the default these are 64 descriptors, and
 /// a fifth of the instructions of a request to a disk was spent on them.
@@ -277,7 +301,7 @@ fn bare_machine(
     name: &str,
     memory_bytes: u64,
     cpus: u32,
-    (processor, under_xen): (Processor, bool),
+    (processor, model): (Processor, &str),
     shared_memory: bool,
     files: &MachineFiles,
 ) -> Vec<String> {
@@ -306,7 +330,7 @@ fn bare_machine(
     .map(str::to_owned)
     .into();
     argv.extend(agent_port(counted, files));
-    argv.extend(processor.arguments(cpus, under_xen));
+    argv.extend(processor.arguments(cpus, model));
     if !counted {
         // Elsewhere the processor's own generator follows the seed, and this would not.
         argv.extend(["-device".into(), "virtio-rng-pci".into()]);
@@ -357,7 +381,9 @@ fn kernel_command_line(extra: &str) -> String {
 
 /// The kernel command line of a machine in real time. `paging` is asked for only if its processors are emulated.
 pub fn kernel_command_line_of(accelerator: Accelerator, paging: impl FnOnce() -> GuestPaging) -> String {
-    kernel_command_line(&kernel_options(Processor::of(accelerator), paging))
+    let processor = Processor::of(accelerator);
+    let paging = processor.paging(paging);
+    kernel_command_line(&kernel_options(processor, paging))
 }
 
 fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
@@ -419,4 +445,19 @@ fn root_disk(root: &str) -> Vec<String> {
 
 fn path(path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_on_which_virtualbox_runs_lack_what_it_fails_with() {
+        let model = |processor: Processor, paging| processor.model(false, true, paging);
+        let emulated = Processor::Counted { seed: 1 };
+        assert_eq!(model(emulated, GuestPaging::Shadow), "max,erms=off,fsrm=off,la57=off,npt=off");
+        assert_eq!(model(Processor::Emulated, GuestPaging::Nested), "max,erms=off,fsrm=off,la57=off");
+        assert_eq!(model(Processor::Kvm, GuestPaging::Nested), "host");
+        assert_eq!(emulated.model(false, false, GuestPaging::Shadow), EMULATED_MODEL);
+    }
 }

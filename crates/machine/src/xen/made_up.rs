@@ -16,6 +16,7 @@ pub fn machine(guest: XenGuest) -> MachineSpec {
         qemu: None,
         accelerator: None,
         under_xen: None,
+        runs_virtualbox: false,
         xen_guest: Some(guest),
         kernel: "/lab/vmlinuz".into(),
         modules_cpio: "/lab/modules.cpio".into(),

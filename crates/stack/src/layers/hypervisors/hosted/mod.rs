@@ -1,4 +1,5 @@
-//! Hosted hypervisors (of type 2): programs that the user of a machine has installed there, and that no machine of the lab has. One file each.
+//! Hosted hypervisors (of type 2): programs that the user of a machine has installed there, and that machines of the lab have in a pack or not at
+//! all. One file each.
 
 mod options;
 pub(in crate::layers) mod vbox;
@@ -6,7 +7,7 @@ pub(in crate::layers) mod vmware;
 
 use super::CacheMode;
 use super::devices::QueueDepth;
-use crate::{Layer, LayerDefinition};
+use crate::{LabPack, Layer, LayerDefinition};
 
 /// What there is to know of a program that runs virtual machines on the user's machine.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct HostedSpec {
     pub product: &'static str,
     /// How its user gets it.
     pub source: &'static str,
+    /// What machines of the lab have it by; `None` if none of them can have it.
+    pub lab_pack: Option<LabPack>,
     /// The layers of images that it opens.
     pub formats: &'static [&'static str],
     /// How it opens disks, where its layer has no option for that.
@@ -108,18 +111,25 @@ mod tests {
     #[test]
     fn what_only_the_users_machine_has_is_refused_elsewhere() {
         let emulated = "emulated".parse::<Place>().unwrap();
-        for (stack, product) in [("ext4/vbox/vdi/ext4/hdd", "VirtualBox"), ("ext4/vmware/hdd", "VMware")] {
-            let said = Stack::parse(stack).unwrap().require_place(&emulated).unwrap_err().to_string();
-            assert!(said.contains(&format!("no machine of the lab has {product}")), "{said}");
-            assert!(said.contains("use `--on this` on a machine that has it"), "{said}");
-        }
+        let said = Stack::parse("ext4/vmware/hdd").unwrap().require_place(&emulated).unwrap_err().to_string();
+        assert!(said.contains("no machine of the lab has VMware"), "{said}");
+        assert!(said.contains("use `--on this` on a machine that has it"), "{said}");
+        let vbox = Stack::parse("ext4/vbox/vdi/ext4/hdd").unwrap();
+        let real = "emulated:time=real".parse::<Place>().unwrap();
+        vbox.require_place(&real).unwrap();
+        let said = vbox.require_place(&"emulated:time=virtual".parse().unwrap()).unwrap_err().to_string();
+        assert!(said.contains("guests of VirtualBox do not boot in virtual time"), "{said}");
+        assert!(said.contains("use `--on emulated:time=real`"), "{said}");
         let this = Stack::parse("ext4/vbox/vdi/ext4/file:/disk").unwrap();
         this.require_place(&Place::This).unwrap();
         this.require_place(&"ssh:host".parse().unwrap()).unwrap();
         this.require_place(&"ssh:a,ssh:b".parse().unwrap()).unwrap_err();
         let nested = Stack::parse("ext4/vbox/raw/ext4/kvm/file:/disk").unwrap();
         let said = nested.require_place(&Place::This).unwrap_err().to_string();
-        assert!(said.contains("vbox is in a machine of the lab here"), "{said}");
+        assert!(said.contains("none of those has VirtualBox"), "{said}");
+        let nested = Stack::parse("ext4/vbox/raw/ext4/kvm/hdd").unwrap();
+        let said = nested.require_place(&real).unwrap_err().to_string();
+        assert!(said.contains("leave out the virtual machine or link below it"), "{said}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::layers::hypervisors::CacheMode;
 use crate::layers::hypervisors::devices::QueueDepth;
 use crate::layers::options::{AVAILABLE, CPUS, MEMORY, MERGES, READAHEAD, SCHED};
 use crate::{
-    Accelerator, HypervisorKind, HypervisorSpec, LayerDefinition, LayerSpec, OptionKind, OptionSpec,
+    Accelerator, HypervisorKind, HypervisorSpec, LabPack, LayerDefinition, LayerSpec, OptionKind, OptionSpec,
 };
 
 /// The controllers of `VBoxManage storagectl` (VirtualBox's manual, "VBoxManage storagectl"). BusLogic is not among them: Linux's driver for it
@@ -36,6 +36,7 @@ static HOSTED: HostedSpec = HostedSpec {
     product: "VirtualBox",
     source: "apt-get install virtualbox (Debian 12 does not have it: it is in Debian's unstable and fasttrack), or a package from \
              https://www.virtualbox.org/wiki/Linux_Downloads",
+    lab_pack: Some(LabPack::VirtualBox),
     formats: &["vdi", "vmdk", "raw"],
     cache: CacheMode::None,
     controllers: &CONTROLLERS,
@@ -45,7 +46,7 @@ static NAMES: [&str; CONTROLLERS.len()] = options::names(&CONTROLLERS);
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "vbox",
-    summary: "virtual machine of the VirtualBox that is installed (7.0 to 7.2), told by VBoxManage; with --on this",
+    summary: "virtual machine of VirtualBox (7.0 to 7.2), told by VBoxManage: of the one that is installed with --on this, of a pack with --on emulated:time=real",
     options: &[
         options::disk(&NAMES),
         OptionSpec {

@@ -35,6 +35,7 @@ const fn controller(
 static HOSTED: HostedSpec = HostedSpec {
     product: "VMware",
     source: "VMware Workstation from https://www.vmware.com/products/desktop-hypervisor/workstation-and-fusion, which Debian does not have",
+    lab_pack: None,
     formats: &["vmdk", "raw"],
     // Through the page cache, unless its own settings say otherwise.
     cache: CacheMode::Writeback,
