@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 19] = [
+const MIGRATIONS: [(&str, Option<Fill>); 20] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
