@@ -92,7 +92,6 @@ pub struct Trust {
     /// The same of all together.
     pub widening: f64,
     /// Most layers change nothing for most loads: a difference to the most similar stack that is within so many deviations is taken for none.
-    #[serde(default)]
     pub still: f64,
 }
 
