@@ -217,12 +217,14 @@ impl Sandbox {
 
     /// Living processes that run for this sandbox, known by their environment.
     fn processes(&self) -> impl Iterator<Item = Process> + use<> {
+        // Also those of hosts that a test makes in the sandbox.
         let mark = format!("NESTOR_WORK={}", self.text(""));
         let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
         numbers.filter_map(move |entry| {
             let pid: u32 = entry.file_name().to_string_lossy().parse().ok()?;
             let environment = fs::read(entry.path().join("environ")).ok()?;
-            let is_ours = environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes());
+            let is_ours =
+                environment.split(|&byte| byte == 0).any(|variable| variable.starts_with(mark.as_bytes()));
             let command = fs::read(entry.path().join("cmdline")).ok()?;
             let command = String::from_utf8_lossy(&command).replace('\0', " ");
             is_ours.then_some(Process { pid, command })
