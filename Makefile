@@ -15,6 +15,9 @@ FUZZ_SECONDS ?= 60
 # What runs the notebook docs/results.ipynb: 540 MB, nearly all of it pandas and matplotlib, so that only tests install it.
 NOTEBOOK_PACKAGES := jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas
 
+# Where tests find what was built or fetched for them.
+TEST_FILES = NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) NESTOR_TEST_AXE=$(CURDIR)/target/axe/axe.min.js
+
 .PHONY: help demo test test-long fuzz bench lint build lab deb pictures clean packages test-packages
 
 help:
@@ -35,6 +38,7 @@ packages:
 
 test-packages:
 	@scripts/install-packages $(NOTEBOOK_PACKAGES)
+	@scripts/fetch-axe target/axe
 
 build: packages
 	@echo "building the program, which takes some minutes the first time"
@@ -63,7 +67,7 @@ lint: packages
 # The release build comes first: the tests that boot machines use it. What is made up by chance (fuzzing, property tests) is
 # the same on every clone here; `make fuzz` looks for more.
 test: test-packages lint build lab
-	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace
+	$(TEST_FILES) $(CARGO) test --locked --workspace
 	FUZZ_SEED=1 scripts/fuzz 5
 
 test-long: test-packages lint build lab
@@ -72,7 +76,7 @@ test-long: test-packages lint build lab
 	$(NESTOR) lab pack transfer
 	$(NESTOR) lab pack virtualbox
 	NESTOR_TEST_LAB=1 scripts/test-deb "$$(scripts/make-deb $(NESTOR) target)"
-	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
+	$(TEST_FILES) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages
 	FUZZ_FEATURES=study scripts/fuzz $(FUZZ_SECONDS)

@@ -137,6 +137,16 @@ pub fn all() -> io::Result<Vec<Line>> {
     Ok(own_entries()?.into_iter().map(|entry| entry.line).collect())
 }
 
+/// The mount that a directory is in.
+///
+/// # Errors
+/// If the directory or the kernel's list cannot be read.
+pub fn mount_of(directory: &Path) -> io::Result<Option<Line>> {
+    let opened = openat(CWD, directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let id = id_of(&opened)?;
+    Ok(all()?.into_iter().find(|line| line.id == id))
+}
+
 fn own_entries() -> io::Result<Vec<Entry>> {
     parse_list(&fs::read("/proc/self/mountinfo")?)
 }

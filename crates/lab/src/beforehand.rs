@@ -48,11 +48,12 @@ pub(crate) fn require_memory(
     Ok(())
 }
 
-/// Refuses a device or file of the user's that is not there, or is of another kind.
+/// Refuses a device, file or directory of the user's that is not there, or is of another kind.
 fn require_medium(medium: &Layer) -> Result<(), BuildError> {
     let wanted = match medium.medium_kind() {
         Some(MediumKind::Device) => FileKind::BlockDevice,
         Some(MediumKind::File) => FileKind::File,
+        Some(MediumKind::Directory) => FileKind::Directory,
         _ => return Ok(()),
     };
     let Some(path) = medium.path() else { return Ok(()) };
@@ -110,6 +111,10 @@ mod tests {
         assert_eq!(refused(&as_file, &Place::This), "fine");
         assert!(refused(&format!("ext4/dev:{shown}"), &Place::This).contains("write `file:"));
         assert!(refused("ext4/dev:/dev/none", &Place::This).contains("`lsblk` lists the devices"));
+        let as_directory = |path: &str| refused(&format!("ext4/kvm/raw/dir:{path}"), &Place::This);
+        assert_eq!(as_directory(&folder.path().display().to_string()), "fine");
+        assert!(as_directory("/srv/none").contains("make it with `mkdir /srv/none`"));
+        assert!(as_directory(&shown.to_string()).contains(&format!("write `file:{shown}`")));
         let with_source = format!("ext4/kvm/copy:scp/{as_file}//link/raw/ext4/dev:/dev/none");
         assert!(refused(&with_source, &Place::This).contains("`lsblk` lists the devices"));
         let said = refused(&format!("ext4/kvm:memory=900G/file:{shown}"), &Place::This);

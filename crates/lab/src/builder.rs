@@ -17,7 +17,7 @@ use crate::root_machine::Guests;
 use crate::served_disk::ServedDisk;
 use crate::served_link::ServedLink;
 use crate::users_xen::require_users_xen;
-use crate::{BuildError, Lab, network_disk};
+use crate::{BuildError, Lab, Network, network_disk};
 
 impl Lab {
     /// Builds a stack.
@@ -29,10 +29,24 @@ impl Lab {
         match self.build_layers(&mut progressing) {
             Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
             Err(e) => {
+                let e = self.with_ended_servers(progressing.network(), e);
                 self.give_up(progressing);
                 Err(e)
             }
         }
+    }
+
+    /// An error with what the servers said that have ended on a network, if any has.
+    fn with_ended_servers(&self, of: Network<'_>, error: BuildError) -> BuildError {
+        // The machines may not answer.
+        if error.machine_is_lost() {
+            return error;
+        }
+        let ended = self.ended_servers(of);
+        if ended.is_empty() {
+            return error;
+        }
+        BuildError::ServerEnded { source: Box::new(error), ended: ended.join("\n") }
     }
 
     /// Checks that a stack can be built here, and makes nothing yet.
@@ -205,6 +219,7 @@ impl Lab {
                     self.stop_guests(on);
                     Ok(())
                 }
+                UndoStep::RemoveOwnDirectory(path) => machine.remove_own_directory(&path),
                 UndoStep::Release(path) => machine.release(&path),
             };
             let Err(e) = result else { continue };

@@ -305,6 +305,8 @@ pub(crate) enum UndoStep {
     EndNfsServer(NfsExport),
     /// End the machine, whose disk cannot be unplugged.
     Stop,
+    /// Remove the run's own directory in one of the user's.
+    RemoveOwnDirectory(String),
     /// Erase the data on a user's medium and release it.
     Release(String),
 }

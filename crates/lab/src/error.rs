@@ -47,6 +47,14 @@ pub enum BuildError {
         /// The same of its copy.
         arrived: String,
     },
+    /// A layer could not be made while a server on the stack's network had ended.
+    #[error("{source}\n{ended}")]
+    ServerEnded {
+        /// Why the layer could not be made.
+        source: Box<BuildError>,
+        /// Which servers have ended, and what they said.
+        ended: String,
+    },
     /// The place where stacks are built is not ready.
     #[error("{0}")]
     Lab(#[from] LabProblem),
@@ -65,6 +73,7 @@ impl BuildError {
     pub fn machine_is_lost(&self) -> bool {
         match self {
             Self::Layer { source, .. } | Self::Machine(source) => source.machine_is_lost(),
+            Self::ServerEnded { source, .. } => source.machine_is_lost(),
             _ => false,
         }
     }

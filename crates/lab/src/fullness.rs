@@ -3,10 +3,8 @@
 //! A workload sees only an I/O error when one of them runs out of space: sparse images, sparse files as disks and
 //! the data of modelled disks promise more space than exists.
 
-use std::path::Path;
-
 use nestor_machine::{Command, Machine};
-use nestor_stack::{LayerIndex, MachineIndex, Stack};
+use nestor_stack::{LayerIndex, MachineIndex, MediumKind, Stack};
 
 use crate::{BuiltStack, Lab};
 
@@ -28,9 +26,10 @@ impl Lab {
             }
         }
         let ground = self.ground();
-        if let Some(path) =
-            built.stack.medium().path().and_then(Path::parent).map(|p| p.display().to_string())
-        {
+        let medium = built.stack.medium();
+        let is_directory = medium.medium_kind() == Some(MediumKind::Directory);
+        let holding = medium.path().and_then(|path| if is_directory { Some(path) } else { path.parent() });
+        if let Some(path) = holding.map(|path| path.display().to_string()) {
             if is_full(&built.machines[MachineIndex::OUTERMOST].machine, &path) {
                 full.push(format!(
                     "the file system of {path}, which holds the medium, is full: free some space there, or \

@@ -25,7 +25,7 @@ use crate::write_cache::WriteCacheSwitch;
 use crate::{BuildError, Lab, memory};
 
 /// The name of a guest's disk.
-const DISK: &str = "nestor-disk";
+pub(crate) const DISK: &str = "nestor-disk";
 
 /// Milliseconds a guest gets to notice a disk.
 const FIND_LIMIT_MS: u64 = 20_000;

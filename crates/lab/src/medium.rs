@@ -31,8 +31,8 @@ impl Lab {
             return Err(BuildError::refused(layer, what));
         }
         if !modelled && self.place.is_emulated() {
-            let what = "a device or file of yours needs your own kernel; use `--on this` or `--on ssh:HOST`, \
-                        or a modelled disk (hdd, ssd, raid0, raid5, null) here";
+            let what = "a device, file or directory of yours needs your own kernel; use `--on this` or \
+                        `--on ssh:HOST`, or a modelled disk (hdd, ssd, raid0, raid5, null) here";
             return Err(BuildError::refused(layer, what));
         }
         let host = self.host(stack, progressing.guests)?.built(MachineLabel::Host);
@@ -57,6 +57,9 @@ impl Lab {
         let LayerDefinition::Medium(kind) = layer.definition() else {
             return Err(BuildError::refused(layer, "it is not a medium"));
         };
+        if *kind == MediumKind::Directory {
+            return self.open_users_directory(progressing, index, on);
+        }
         let (device, zeroed) = match kind {
             MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, on, layer, *kind)?,
             _ => (self.serve_disk(&progressing.machine(on), on, layer)?, true),
@@ -99,6 +102,24 @@ impl Lab {
         // The kernel still caches what the disk held before it was emptied.
         machine.run_ok(Command::new(["blockdev", "--flushbufs", &device])).map_err(failed)?;
         Ok(device)
+    }
+
+    /// The block device of a medium that was built; `None` where the file system of a directory of the user's is on none.
+    pub(crate) fn disk_of_medium(
+        &self,
+        progressing: &Progressing<'_>,
+        index: LayerIndex,
+        on: MachineIndex,
+    ) -> Option<String> {
+        if let Some(point) = progressing.points.iter().find(|point| point.offered_by == index) {
+            return Some(point.device.clone());
+        }
+        let path = progressing.stack.layer(index).path()?.display().to_string();
+        let machine = progressing.machine(on);
+        let device = medium_class::device_of_file(&machine, &path)?;
+        // Volumes have other names than the kernel's.
+        let real = machine.run_ok(Command::new(["readlink", "-f", "--", &device])).ok()?;
+        Some(real.trim().to_owned())
     }
 
     fn open_user_medium(

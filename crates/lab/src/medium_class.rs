@@ -76,7 +76,7 @@ pub(crate) fn note(progressing: &mut Progressing<'_>, on: MachineIndex, layer: &
     let machine = progressing.machine(on);
     let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
     let device = match kind {
-        MediumKind::File => device_of_file(&machine, &path),
+        MediumKind::File | MediumKind::Directory => device_of_file(&machine, &path),
         _ => Some(path),
     };
     let disks = device.map(|device| disks_below(&machine, &device).0).unwrap_or_default();
@@ -120,7 +120,7 @@ fn of_mount(machine: &Machine, column: &str, path: &str) -> Option<String> {
 }
 
 /// The block device that a file lies on.
-fn device_of_file(machine: &Machine, path: &str) -> Option<String> {
+pub(crate) fn device_of_file(machine: &Machine, path: &str) -> Option<String> {
     device_of_source(&of_mount(machine, "SOURCE", path)?)
 }
 

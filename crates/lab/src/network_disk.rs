@@ -6,13 +6,13 @@ use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign};
 use nestor_stack::layers::network::NetworkDiskOptions;
 use nestor_stack::{LayerIndex, MachineIndex};
 
-use crate::built::{BuiltStack, NetworkDisk, ServingProgram, UndoStep};
+use crate::built::{NetworkDisk, ServingProgram, UndoStep};
 use crate::lab_problem::LabProblem;
 use crate::link_problem::LinkProblem;
 use crate::progressing::{Offered, Progressing, Remote, Thing};
 use crate::server_process::said;
 use crate::tuning::tune;
-use crate::{BuildError, Lab};
+use crate::{BuildError, Lab, Network};
 
 /// The port of the protocol (IANA's registry of service names, `nbd`).
 pub(crate) const PORT: u16 = 10809;
@@ -71,14 +71,15 @@ impl Lab {
         Ok(progressing.offer_device(index, on, device, served.zeroed))
     }
 
-    /// What the servers of network disks, and that of an image at the repository, said that have ended although the stack is still built.
-    pub fn ended_servers(&self, built: &BuiltStack) -> Vec<String> {
-        let stack = &built.stack;
-        let disks = built.network_disks.iter().map(|disk| (disk.layer, disk.server, &disk.program));
-        let image = stack.sourced_image().zip(stack.repository()).zip(built.image_server.as_ref());
+    /// What the servers of network disks, and that of an image at the repository, said that have ended although what was built of the stack
+    /// still stands.
+    pub fn ended_servers(&self, of: Network<'_>) -> Vec<String> {
+        let stack = of.stack;
+        let disks = of.network_disks.iter().map(|disk| (disk.layer, disk.server, &disk.program));
+        let image = stack.sourced_image().zip(stack.repository()).zip(of.image_server);
         let image = image.map(|((layer, repository), program)| (layer, repository, program));
         let ended_of = |(layer, machine, program): (LayerIndex, MachineIndex, &ServingProgram)| {
-            ended(&stack.layer(layer).label(), program, &built.machines.get(machine)?.machine)
+            ended(&stack.layer(layer).label(), program, &of.machines.get(machine)?.machine)
         };
         disks.chain(image).filter_map(ended_of).collect()
     }

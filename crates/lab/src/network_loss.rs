@@ -3,6 +3,7 @@
 use nestor_machine::{Loss, MachinePlace, ProgramEnd};
 use nestor_stack::{LayerIndex, MachineIndex, MachineLabel, Machines, Stack};
 
+use crate::built::{NetworkDisk, ServingProgram};
 use crate::{BuiltFileSystem, BuiltMachine, BuiltStack, Lab};
 
 /// What has ended on the network of a built stack while that was in use. Nothing can be asked of the machines on it any more.
@@ -53,12 +54,22 @@ pub struct Network<'a> {
     pub machines: &'a Machines<BuiltMachine>,
     /// Those of its file systems that are mounted.
     pub file_systems: &'a [BuiltFileSystem],
+    /// Those of its network disks that are served.
+    pub network_disks: &'a [NetworkDisk],
+    /// What serves the image that stays at the repository.
+    pub(crate) image_server: Option<&'a ServingProgram>,
 }
 
 impl BuiltStack {
     /// What is known of its network.
     pub fn network(&self) -> Network<'_> {
-        Network { stack: &self.stack, machines: &self.machines, file_systems: &self.file_systems }
+        Network {
+            stack: &self.stack,
+            machines: &self.machines,
+            file_systems: &self.file_systems,
+            network_disks: &self.network_disks,
+            image_server: self.image_server.as_ref(),
+        }
     }
 }
 

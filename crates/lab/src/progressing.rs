@@ -3,6 +3,7 @@
 use nestor_machine::Machine;
 use nestor_stack::{HostTime, LayerIndex, MachineIndex, Machines, Stack, UserMedium};
 
+use crate::Network;
 use crate::built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, NetworkDisk, ServingProgram, Top,
     Undo, UndoStep, VirtualDisk,
@@ -101,6 +102,17 @@ impl<'a> Progressing<'a> {
             user_medium: self.user_medium,
             file_systems: self.file_systems.clone(),
             ..Self::new(self.stack, self.seed, self.alone, Guests::Started)
+        }
+    }
+
+    /// What is known of its network.
+    pub(crate) fn network(&self) -> Network<'_> {
+        Network {
+            stack: self.stack,
+            machines: &self.machines,
+            file_systems: &self.file_systems,
+            network_disks: &self.network_disks,
+            image_server: self.image_server.as_ref(),
         }
     }
 

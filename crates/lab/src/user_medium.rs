@@ -41,19 +41,24 @@ pub(crate) fn not_there(path: &str, wanted: FileKind) -> String {
         FileKind::File => {
             format!("the file {path} does not exist; make it with `truncate --size 16G {path}`")
         }
+        FileKind::Directory => {
+            format!("the directory {path} does not exist; make it with `mkdir {path}`")
+        }
         _ => format!("the device {path} does not exist; `lsblk` lists the devices"),
     }
 }
 
-/// What to write instead of `dev:` or `file:` with something of another kind.
+/// What to write instead of `dev:`, `file:` or `dir:` with something of another kind.
 pub(crate) fn wrong_kind(path: &str, found: FileKind, wanted: FileKind) -> String {
     let instead = match found {
         FileKind::BlockDevice => format!("write `dev:{path}`"),
         FileKind::File => format!("write `file:{path}`"),
         FileKind::Directory => {
-            format!("name a file in it; `truncate --size 16G {path}/disk.img` makes one")
+            format!(
+                "name a file in it, which `truncate --size 16G {path}/disk.img` makes, or write `dir:{path}` without a file system above it"
+            )
         }
-        FileKind::Other => "media are block devices and regular files".to_owned(),
+        FileKind::Other => "media are block devices, regular files and directories".to_owned(),
     };
     format!("{path} is {found}, not {wanted}; {instead}")
 }

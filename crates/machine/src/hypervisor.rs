@@ -20,6 +20,7 @@ use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::not_undone::NotUndone;
 use crate::place::MachinePlace;
+use crate::prefetch::Prefetch;
 use crate::qemu::{DiskObjects, Qemu};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
@@ -238,6 +239,14 @@ pub trait RunningMachine: Send + Sync {
     /// The hypervisor's reason.
     fn detach(&self, _disk: &DiskAttachment) -> Result<(), Refusal> {
         Err(not_supported("no disk can be unplugged from", self.kind()))
+    }
+
+    /// How far the copying of a disk's backing file into it is; the disk has this serial number.
+    ///
+    /// # Errors
+    /// Nothing is copied there, or the hypervisor's reason.
+    fn prefetch(&self, _disk: &str) -> Result<Prefetch, Refusal> {
+        Err(not_supported("no backing file is copied by", self.kind()))
     }
 
     /// Plugs a network interface in.

@@ -21,6 +21,7 @@ use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
+use crate::users_directory::OwnDirectory;
 pub use together::Timed;
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
@@ -327,6 +328,20 @@ impl Machine {
     /// Undoes [`Self::attach_loop`].
     pub fn detach_loop(&self, device: &str) -> Result<(), MachineError> {
         self.done(Request::DetachLoop { device: device.to_owned() })
+    }
+
+    /// Makes a directory of the run's own in one of the user's, until [`Self::remove_own_directory`] or take-down. The directories `kept` are the
+    /// laboratory's: the user's is refused if it is in one of them, or one of them in it.
+    pub fn make_own_directory(&self, within: &str, kept: Vec<String>) -> Result<OwnDirectory, MachineError> {
+        match self.request(Request::MakeOwnDirectory { within: within.to_owned(), kept })? {
+            Answer::OwnDirectory(made) => Ok(made),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Removes it with all that is in it.
+    pub fn remove_own_directory(&self, path: &str) -> Result<(), MachineError> {
+        self.done(Request::RemoveOwnDirectory { path: path.to_owned() })
     }
 
     /// Takes a device or file of the user's for ourselves until [`Self::release`] or take-down.

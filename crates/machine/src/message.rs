@@ -3,14 +3,13 @@
 //! A frame is a four-byte big-endian length and that many bytes of MessagePack. Requests carry a number that
 //! their answer repeats, so several may be in flight at once.
 
+mod answer;
 mod machine_facts;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 
-use nestor_kernel::ServedRequests;
-use nestor_stack::Accelerator;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +18,13 @@ use crate::disks::DiskMark;
 use crate::mounting::Mounting;
 use crate::nfs_export::NfsExport;
 use crate::place::MachinePlace;
-use crate::refusal::{FileKind, ProgramEnd, Refusal};
+use crate::refusal::{FileKind, ProgramEnd};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec};
-use crate::ticks::TickReading;
+pub use answer::{Answer, TimedAnswer};
 pub use machine_facts::Facts;
-use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 24;
+pub const PROTOCOL: u32 = 25;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -228,6 +226,19 @@ pub enum Request {
         /// As claimed.
         path: String,
     },
+    /// Make a directory of a random name in one of the user's: [`Answer::OwnDirectory`]. [`Request::RemoveOwnDirectory`] and take-down remove it
+    /// with all that is in it.
+    MakeOwnDirectory {
+        /// The user's directory (absolute path).
+        within: String,
+        /// Directories of the laboratory (absolute paths): none of them may be within that one, or around it.
+        kept: Vec<String>,
+    },
+    /// Undo [`Request::MakeOwnDirectory`].
+    RemoveOwnDirectory {
+        /// As answered.
+        path: String,
+    },
     /// Write a value into a file of `/sys` or `/proc/sys`; the old one is restored at take-down.
     Set {
         /// The file.
@@ -314,6 +325,13 @@ pub enum Request {
         /// The disk.
         disk: Box<DiskAttachment>,
     },
+    /// Say how far the copying of a disk's backing file into it is: [`Answer::Prefetch`].
+    Prefetch {
+        /// Which machine.
+        machine: MachinePlace,
+        /// The serial number of the disk.
+        disk: String,
+    },
     /// Plug a network interface into a running machine.
     AttachInterface {
         /// Which.
@@ -382,67 +400,6 @@ pub enum Request {
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-}
-
-/// An agent's answer.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// Sent once when the agent is ready.
-    Hello {
-        /// The agent's [`PROTOCOL`].
-        protocol: u32,
-    },
-    /// Done, without a result.
-    Done,
-    /// What the machine is.
-    Facts(Facts),
-    /// A program's end.
-    Finished(Finished),
-    /// A program runs under this number.
-    Started {
-        /// For [`Request::StopProcess`].
-        process: u32,
-    },
-    /// A file's bytes.
-    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// A device that was made.
-    Device(String),
-    /// What a medium holds or may hold, as the rest of a sentence that it begins; `None` if it is all zeros.
-    Found(Option<String>),
-    /// A booted machine.
-    Booted {
-        /// What really executes its instructions.
-        accelerator: Accelerator,
-        /// Milliseconds from the start of the hypervisor to the agent's greeting.
-        boot_ms: u64,
-    },
-    /// The request was not carried out.
-    Failed(Refusal),
-    /// The absolute path of what was made.
-    Path(String),
-    /// What was counted of a machine's instructions.
-    Instructions(InstructionMarks),
-    /// `CLOCK_MONOTONIC`, ns.
-    Clock(u64),
-    /// Clock and counter; `None` if the processor has no counter.
-    Ticks(Option<TickReading>),
-    /// What is added to a counter.
-    TickOffset(i64),
-    /// What a back end has served since it was connected.
-    Served(ServedRequests),
-    /// To each line of [`Request::Together`], to those of its requests that were begun.
-    Together(Vec<Vec<TimedAnswer>>),
-}
-
-/// An answer with the time of its request.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TimedAnswer {
-    /// When it was begun, on `CLOCK_MONOTONIC`, ns.
-    pub begin_ns: u64,
-    /// When it had ended.
-    pub end_ns: u64,
-    /// The answer.
-    pub answer: Answer,
 }
 
 /// Writes one frame; how many bytes it has.

@@ -79,6 +79,14 @@ pub enum NotUndone {
         /// What the system said.
         error: SystemError,
     },
+    /// A run's own directory in one of the user's, which may be another's.
+    #[error("the directory {path} was left alone: {why}; run `rm -r {path}` if it is not needed")]
+    OwnDirectoryLeft {
+        /// Where.
+        path: String,
+        /// Why it was left.
+        why: String,
+    },
     /// The work directory of an agent.
     #[error("{path} could not be removed: {error}")]
     WorkDirectory {
@@ -191,6 +199,7 @@ impl NotUndone {
             Self::Process { what, pid } => Self::Process { what: clipped(what), pid },
             Self::Signatures { path, ended, said } => Self::Signatures { path, ended, said: clipped(said) },
             Self::NfsServer { export, said } => Self::NfsServer { export, said: clipped(said) },
+            Self::OwnDirectoryLeft { path, why } => Self::OwnDirectoryLeft { path, why: clipped(why) },
             Self::Domain { name, uri, said } => Self::Domain { name, uri, said: clipped(said) },
             Self::XenDomain { name, said } => Self::XenDomain { name, said: clipped(said) },
             Self::Hosted { name, pids, said } => Self::Hosted { name, pids, said: clipped(said) },

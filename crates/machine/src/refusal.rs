@@ -177,9 +177,12 @@ impl Cause {
 
     /// The cause of a program's failure that has printed this.
     pub(crate) fn after(self, output: &str) -> Self {
-        if !matches!(self, Self::ProgramFailed { .. }) {
-            self
-        } else if c_library::says_no_space(output) {
+        if matches!(self, Self::ProgramFailed { .. }) { self.after_words(output) } else { self }
+    }
+
+    /// The same of something that failed with these words of the C library.
+    pub(crate) fn after_words(self, output: &str) -> Self {
+        if c_library::says_no_space(output) {
             Self::NoSpace
         } else if c_library::says_no_memory(output) {
             Self::NoMemory

@@ -43,6 +43,13 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
+/// `CLOCK_REALTIME`, ns.
+pub(crate) fn realtime_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // Of a clock that is set before 1970, the beginning of that year.
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 #[cfg(target_arch = "x86_64")]
 fn counter() -> Option<u64> {
     // SAFETY: every x86-64 processor has the instruction; Linux lets programs use it unless they give it up.

@@ -49,7 +49,7 @@ fn ec2(url: &str) -> Ec2<Curl> {
 
 fn goes(url: &str) -> Result<Followed, Box<Fault>> {
     let pace = Pace { poll_ns: 1_000_000_000, limit_ns: 60_000_000_000 };
-    follow(&ec2(url), &Token::of(1), pace, &Hasty::default(), &|_| {})
+    follow(&ec2(url), &[Token::of(1)], pace, &Hasty::default(), &|_| {}).map(|mut all| all.remove(0))
 }
 
 const STARTED: &str = "<RunInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet></RunInstancesResponse>";

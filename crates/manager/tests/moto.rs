@@ -49,7 +49,11 @@ fn an_instance_of_ec2_lives_is_found_and_ends() {
     let Some(moto) = Moto::start() else { return };
     let ec2 = ec2(&moto);
     let pace = Pace { poll_ns: 100_000_000, limit_ns: 60_000_000_000 };
-    let followed = follow(&ec2, &Token::fresh(), pace, &Real(Instant::now()), &|_| {}).unwrap();
+    let tokens = [(); 3].map(|()| Token::fresh());
+    let all = follow(&ec2, &tokens, pace, &Real(Instant::now()), &|_| {}).unwrap();
+    assert_eq!(all.iter().map(|followed| followed.token.clone()).collect::<Vec<_>>(), tokens);
+    assert!(all[0].id != all[1].id && all[1].id != all[2].id);
+    let followed = &all[2];
     let phases: Vec<Phase> = followed.begins.iter().map(|begin| begin.phase).collect();
     assert_eq!(phases, [Phase::Pending, Phase::Running, Phase::Shutdown, Phase::Done]);
     assert!(followed.details.contains(&("type", "t2.micro".to_owned())), "{:?}", followed.details);

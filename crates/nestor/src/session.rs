@@ -218,10 +218,6 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
 /// Nothing runs in an instance of a manager: Nestor has no way into it.
 fn check_managed_life(stack: &Stack, life: &LifeCycle) -> Result<()> {
     let Some((at, instance)) = stack.managed() else { return Ok(()) };
-    if life.count > 1 {
-        let message = format!("{} is asked for one instance at a time", instance.kind().product());
-        return Err(StackError::at_layer(stack, at, message, "omit count=: life:cycle").into());
-    }
     let Some(run) = &life.run else { return Ok(()) };
     let message = format!(
         "{run} is to run in an instance that {} starts, and Nestor has no way into it",

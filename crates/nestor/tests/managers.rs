@@ -98,6 +98,62 @@ fn a_life_that_a_manager_tells_is_stored_and_reported_as_declared() {
     assert!(text.contains("shutting-down"), "{text}");
 }
 
+/// Two of EC2's instances: the second is slower by some looks.
+#[test]
+fn several_instances_of_a_manager_are_asked_for_at_once_and_end_together() {
+    if is_missing("curl") {
+        return;
+    }
+    let mut looks = [0; 2];
+    let mut started = 0;
+    let mut are_ended = [false; 2];
+    let server = Server::with(move |_, request| {
+        let named = |id: &str| request.contains(&format!("InstanceId.1={id}"));
+        if request.contains("Action=RunInstances") {
+            started += 1;
+            let body = format!(
+                "<a><instancesSet><item><instanceId>i-{started}</instanceId></item></instancesSet></a>"
+            );
+            return Way::Answer(200, body);
+        }
+        let at = usize::from(named("i-2"));
+        assert!(named(["i-1", "i-2"][at]), "{request}");
+        if request.contains("Action=TerminateInstances") {
+            are_ended[at] = true;
+            return Way::Answer(200, "<a/>".to_owned());
+        }
+        looks[at] += 1;
+        let (code, name) = match (are_ended[at], looks[at]) {
+            (true, _) => (48, "terminated"),
+            (false, looks) if looks > 3 * at => (16, "running"),
+            _ => (0, "pending"),
+        };
+        Way::described_of(["i-1", "i-2"][at], code, name)
+    });
+    let sandbox = Sandbox::new();
+    let (store, on) = (sandbox.text("results.sqlite"), format!("ec2:{}", server.url()));
+    let run = ["run", STACK, "life:cycle:count=2", "-n", "1", "--json", "--on", &on, "--store", &store];
+    let output = sandbox.nestor(run).envs(LOGIN).assert().success().get_output().stdout.clone();
+    let view = json(&String::from_utf8(output).expect("UTF-8"))[0].clone();
+    let lives = view["lives"].as_array().unwrap();
+    assert_eq!(lives.len(), 2, "{view}");
+    let instances: Vec<&str> = lives.iter().filter_map(|life| life["manager"]["instance"].as_str()).collect();
+    assert_eq!(instances, ["i-1", "i-2"]);
+    let of = |life: &Value, name: &str, what: &str| {
+        let states = life["states"].as_array().unwrap();
+        let state = states.iter().find(|state| state["state"] == name).unwrap();
+        state[what].as_f64().unwrap()
+    };
+    let [first, second] = [&lives[0], &lives[1]];
+    assert!(of(second, "pending", "seconds") > of(first, "pending", "seconds") + 0.2, "{view}");
+    assert!(of(first, "running", "waited_s") > 0.2 && of(second, "running", "waited_s") == 0.0, "{view}");
+    assert_eq!(view["environment"]["settings"]["instance"], "i-1, i-2");
+    let text = support::said(&sandbox, &["report", "1", "--store", &store]);
+    for words in ["life of 2 instances", "told to end when the last ran", "EC2 does not tell transfer"] {
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
+    }
+}
+
 #[test]
 fn an_interrupt_ends_the_instance_at_the_manager() {
     if is_missing("curl") {
@@ -145,8 +201,8 @@ fn what_a_manager_cannot_do_is_refused_before_it_is_asked() {
     assert!(said.contains("use the workload life:cycle"), "{said}");
     let said = refused_on(STACK, "life:cycle:run=fio:rand-read", nobody);
     assert!(said.contains("omit run=: life:cycle"), "{said}");
-    let said = refused_on(STACK, "life:cycle:count=2", nobody);
-    assert!(said.contains("EC2 is asked for one instance at a time"), "{said}");
+    let said = refused_on(STACK, "life:cycle:count=2:run=fio:rand-read", nobody);
+    assert!(said.contains("omit run=: life:cycle"), "{said}");
     let said = refused_on("ext4/hdd", "fio:rand-read", nobody);
     assert!(said.contains("write who runs the machine: kvm:by=ec2"), "{said}");
     let said = refused_on(STACK, "life:cycle", "ec2:http://key:secret@127.0.0.1:1");

@@ -111,9 +111,20 @@ impl Hosts {
 
     /// A run in which this happens once its log has these words.
     fn broken(&self, stack: &str, words: &str, happens: impl FnOnce(&mut support::Running<'_>)) -> Ended {
+        self.broken_in(stack, LOAD, words, happens)
+    }
+
+    /// The same with a load.
+    fn broken_in(
+        &self,
+        stack: &str,
+        load: &str,
+        words: &str,
+        happens: impl FnOnce(&mut support::Running<'_>),
+    ) -> Ended {
         let variables = self.variables();
         let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let mut run = self.sandbox.start(&arguments(stack, LOAD), &variables);
+        let mut run = self.sandbox.start(&arguments(stack, load), &variables);
         run.wait_for_log(&[words]);
         happens(&mut run);
         run.end()
@@ -131,8 +142,18 @@ impl Hosts {
                 }
             }
         }
+        // Else it would be written through a link to the machine's own program.
+        let _ = fs::remove_file(programs.join(name));
         if let Some(script) = script {
             write_program(&programs.join(name), script);
+        }
+    }
+
+    /// A server of images that answers four reads a second, and digests that read nothing of it.
+    fn with_slow_server(&self) {
+        self.with_other_programs("repository", "qemu-nbd", Some(SLOW_SERVER));
+        for host in HOSTS {
+            self.with_other_programs(host, "nbdcopy", Some("#!/bin/sh\necho the same\n"));
         }
     }
 
@@ -191,6 +212,16 @@ impl Hosts {
         }
     }
 }
+
+/// Takes the last three arguments, `--format FORMAT PATH`, for the options of a throttle.
+const SLOW_SERVER: &str = r#"#!/bin/sh
+for path; do :; done
+left=$#
+while [ $left -gt 3 ]; do set -- "$@" "$1"; shift; left=$((left - 1)); done
+shift 3
+exec /usr/bin/qemu-nbd "$@" --object throttle-group,id=slow,x-iops-read=4 \
+    --image-opts "driver=throttle,throttle-group=slow,file.driver=raw,file.file.driver=file,file.file.filename=$path"
+"#;
 
 impl Drop for Hosts {
     fn drop(&mut self) {
@@ -341,6 +372,92 @@ fn an_instance_lives_on_one_host_with_its_image_from_the_other() {
         assert!(brought >= least, "{way}: {brought}");
         assert!(states.iter().all(|state| state["seconds"].as_f64() >= Some(0.0)), "{states:?}");
         hosts.assert_nothing_left();
+    }
+}
+
+#[test]
+#[ignore = "boots guests on an emulated processor, some minutes; part of `make test-long`"]
+fn an_overlays_server_that_ends_is_named_before_the_instance_is_up_and_while_it_is_read_ahead() {
+    let Some(hosts) = Hosts::new() else { return };
+    if !can_run(true, true) || !has_program("qemu-nbd") {
+        eprintln!("not tried: there is no lab image or no qemu-nbd");
+        return;
+    }
+    let _alone = alone();
+    // Reading ahead takes 1536 reads, which nobody waits for.
+    hosts.with_slow_server();
+    let stack = hosts.stack("ext4/tcg:memory=512M/overlay:prefetch", 768);
+    let kill = |run: &mut support::Running<'_>| {
+        let server = run.wait_for_process(&["qemu-nbd", "throttle-group"]);
+        signal(server, Signal::KILL);
+    };
+    let ended_words = "the server of overlay:prefetch was ended by signal 9";
+    let ended = hosts.broken_in(&stack, "life:cycle", "begins  host: qemu-img create", |run| {
+        // It has no disk before it has booted.
+        run.wait_for_process(&["qemu-system-x86_64"]);
+        kill(run);
+    });
+    let failed = failures(&json(&ended.stdout)[0]);
+    assert!(failed.contains("in the state boot") && failed.contains(ended_words), "{failed}");
+    hosts.assert_nothing_left();
+    // What is read was written before by the guest itself, so that no read fails.
+    let load = "fio:rand-read:size=4M:runtime=off";
+    let ended = hosts.broken_in(&stack, load, "guest: nestor trace processors", kill);
+    let failed = failures(&json(&ended.stdout)[0]);
+    assert!(failed.contains("the prefetch of `overlay:prefetch` on the host has failed"), "{failed}");
+    assert!(failed.contains("Input/output error") && failed.contains(ended_words), "{failed}");
+    hosts.assert_nothing_left();
+}
+
+/// What a run in directories of the user's leaves in them: what was there before.
+fn names(directory: &str) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn directories_that_were_named_are_media_and_have_afterwards_what_they_had() {
+    let Some(hosts) = Hosts::new() else { return };
+    let ways = [("scp", ["sshd", "scp"]), ("rsync", ["rsync"; 2]), ("nbd", ["qemu-nbd", "nbdcopy"])];
+    let Some((way, [_, program])) =
+        ways.into_iter().find(|(_, programs)| programs.iter().all(|p| has_program(p)))
+    else {
+        eprintln!("not tried: there is no program that copies");
+        return;
+    };
+    let _alone = alone();
+    let [node, repository] = HOSTS.map(|host| {
+        let directory = hosts.sandbox.text(&format!("{host}/srv/lab"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(format!("{directory}/kept"), "kept").unwrap();
+        directory
+    });
+    let stack = |node: &str| format!("ext4/loop/copy:{way}/dir:{node}//link/raw:size=16M/dir:{repository}");
+    let run = hosts.run(&stack(&node), LOAD);
+    let settings = &run["environment"]["settings"];
+    let transfer = settings["transfer"].as_str().unwrap_or_default();
+    assert!(
+        transfer.starts_with(&format!("{way}: 16 MiB in ")) && transfer.ends_with("SHA-256 equal"),
+        "{run}"
+    );
+    for machine in ["host", "repository"] {
+        let said = settings[format!("{machine} directory")].as_str().unwrap_or_default();
+        assert!(said.contains(" of ") && said.contains(", mounted at /"), "{settings}");
+    }
+    for directory in [&node, &repository] {
+        assert_eq!(names(directory), ["kept"]);
+    }
+    hosts.assert_nothing_left();
+    // A run that is killed: the agents of both hosts remove their own.
+    hosts.with_other_programs("node", program, Some("#!/bin/sh\nexec sleep 1000\n"));
+    let begun = format!("begins  host: {program}");
+    let ended = hosts.broken(&stack(&node), &begun, |run| signal(run.pid(), Signal::KILL));
+    assert!(!ended.succeeded);
+    hosts.assert_nothing_left();
+    for directory in [&node, &repository] {
+        assert_eq!(names(directory), ["kept"]);
     }
 }
 

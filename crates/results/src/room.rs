@@ -103,6 +103,10 @@ fn data_needs(study: &Study, place: &Place, bytes: u64, work_root: PathBuf) -> V
         Place::This => files_as_media(study)
             .into_iter()
             .map(|path| {
+                if path.is_dir() {
+                    let otherwise = "another directory as medium";
+                    return Need { path, bytes, what: "data of the medium", otherwise };
+                }
                 let (length, allocated) = fs::metadata(&path)
                     .map_or((0, 0), |file| (file.len(), file.blocks().saturating_mul(512)));
                 let bytes = bytes.min(length).saturating_sub(allocated);
@@ -113,7 +117,7 @@ fn data_needs(study: &Study, place: &Place, bytes: u64, work_root: PathBuf) -> V
     }
 }
 
-/// The files that are media of a study, each once.
+/// The files and directories that are media of a study, each once.
 fn files_as_media(study: &Study) -> BTreeSet<PathBuf> {
     let stacks = study.stacks.iter().filter_map(WrittenStack::value);
     stacks.filter_map(file_as_medium).collect()
@@ -121,7 +125,7 @@ fn files_as_media(study: &Study) -> BTreeSet<PathBuf> {
 
 fn file_as_medium(stack: &Stack) -> Option<PathBuf> {
     let medium = stack.medium();
-    let is_file = medium.medium_kind() == Some(MediumKind::File);
+    let is_file = matches!(medium.medium_kind(), Some(MediumKind::File | MediumKind::Directory));
     is_file.then(|| medium.path().map(Path::to_owned)).flatten()
 }
 

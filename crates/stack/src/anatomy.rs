@@ -1,6 +1,6 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, Stack};
+use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, MediumKind, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,11 @@ fn first(layers: &[Layer], is: impl Fn(&LayerDefinition) -> bool) -> Option<&Lay
     layers.iter().find(|layer| is(layer.definition()))
 }
 
+/// Whether a medium is a disk that a guest or an application could have.
+fn is_disk(medium: &Layer) -> bool {
+    medium.medium_kind() != Some(MediumKind::Directory)
+}
+
 impl Stack {
     /// Takes the stack apart.
     pub fn anatomy(&self) -> Anatomy<'_> {
@@ -87,11 +92,12 @@ impl Stack {
     }
 
     /// The same virtual machine with the medium itself as its disk: `ext3/kvm/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack without a
-    /// virtual machine is its own, and so is one whose virtual machine has no disk.
+    /// virtual machine is its own, and so is one whose virtual machine has no disk, or whose medium is a directory.
     #[must_use]
     pub fn on_raw_disk(&self) -> Self {
         let Anatomy { above, virtual_machine, below, medium, disk } = self.anatomy();
-        let Some(virtual_machine) = virtual_machine.filter(|_| disk.is_some() && !below.is_empty()) else {
+        let has_other_disk = disk.is_some() && !below.is_empty() && is_disk(medium);
+        let Some(virtual_machine) = virtual_machine.filter(|_| has_other_disk) else {
             return self.clone();
         };
         let kept = above.iter().chain([virtual_machine]).cloned();
@@ -100,10 +106,12 @@ impl Stack {
 
     /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. Where the
     /// virtual machine says what memory its host has, so that memory is part of the question, the native machine has as
-    /// much as the guest had. A stack without a virtual machine is its own, and so is one whose virtual machine has no disk.
+    /// much as the guest had. A stack without a virtual machine is its own, and so is one whose virtual machine has no disk, or whose medium is
+    /// a directory.
     #[must_use]
     pub fn native(&self) -> Self {
         let Anatomy { above, virtual_machine, medium, disk, .. } = self.anatomy();
+        let disk = disk.filter(|_| is_disk(medium));
         let Some(options) = disk.and(virtual_machine).and_then(Layer::hypervisor) else {
             return self.clone();
         };
@@ -135,6 +143,7 @@ mod tests {
         assert_eq!(raw_disk("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/kvm/null");
         assert_eq!(raw_disk("ext4/hdd"), "ext4/hdd");
         assert_eq!(raw_disk("ext4/kvm/raw/ext4/file:/tmp/x y"), "ext4/kvm/file:/tmp/x y");
+        assert_eq!(raw_disk("ext4/kvm/raw/dir:/srv/lab"), "ext4/kvm/raw/dir:/srv/lab");
     }
 
     #[test]

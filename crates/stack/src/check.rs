@@ -158,6 +158,12 @@ fn misfit(text: &str, layers: &[Layer], (by, needs): (&Wanted<'_>, &[Offer]), in
         LayerDefinition::PrivilegedDomain => {
             let medium = layers.last().map_or(lower.span.start, |medium| medium.span.start);
             let without = [&text[..upper.span.start], &text[lower.span.start..medium]].concat();
+            if offered(&layers[layers.len() - 1..]) == Some(Offer::Dir) {
+                // What stands on the directory needs one.
+                let file_system = if lower.span.start == medium { "" } else { "ext4/" };
+                let other = format!("{without}{file_system}{upper}/file:/srv/disk.img");
+                return error.suggest("use a medium that is a block device", other);
+            }
             let moved = format!("{without}{upper}/{}", &text[medium..]);
             error.suggest(&format!("put {name} directly above the medium"), moved)
         }

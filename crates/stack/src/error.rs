@@ -71,7 +71,7 @@ pub enum StackErrorKind {
     BadValue,
     /// The option was already given.
     DuplicateOption,
-    /// The path of `dev:` or `file:` is missing, relative, or not the path of a file.
+    /// The path of `dev:`, `file:` or `dir:` is missing, relative, or not of that kind.
     BadPath,
     /// A layer does not offer what the one above it needs.
     Type,

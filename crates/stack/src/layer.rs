@@ -213,7 +213,7 @@ impl Layer {
         self.option(name).into_iter().flat_map(|value| value.split('+'))
     }
 
-    /// The path of `dev:` and `file:`.
+    /// The path of `dev:`, `file:` and `dir:`.
     pub fn path(&self) -> Option<&Path> {
         let option = self.spec.options.iter().find(|o| o.kind == OptionKind::Path)?;
         self.option(option.name).map(Path::new)

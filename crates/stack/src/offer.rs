@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Layer, LayerDefinition};
+use crate::{Layer, LayerDefinition, MediumKind};
 
 /// What passes from a layer to the one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -86,6 +86,7 @@ impl LayerDefinition {
                 const { &[on(Offer::RemoteBlock, Offer::Block), on(Offer::RemoteImage, Offer::Block)] }
             }
             Self::Partition | Self::PrivilegedDomain => const { &[on(Offer::Block, Offer::Block)] },
+            Self::Medium(MediumKind::Directory) => const { &[LayerRule { needs: None, offers: Offer::Dir }] },
             Self::Medium(_) => const { &[LayerRule { needs: None, offers: Offer::Block }] },
         }
     }

@@ -9,8 +9,8 @@ use crate::error::{Candidate, replaced, shown};
 use crate::layer::WrittenOption;
 use crate::lines::Lines;
 use crate::{
-    Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Stack, StackError, StackErrorKind, check,
-    source,
+    Layer, LayerDefinition, LayerSpec, MediumKind, OptionKind, OptionSpec, Stack, StackError, StackErrorKind,
+    check, source,
 };
 
 /// What separates two layers.
@@ -295,8 +295,13 @@ fn layer_with_path(
     let path = &text[span.clone()];
     let bad =
         |span: Range<usize>, message: String| StackError::new(StackErrorKind::BadPath, text, span, message);
-    let example = match &spec.definition {
-        LayerDefinition::Medium(crate::MediumKind::Device) => "dev:/dev/sdb",
+    let kind = match &spec.definition {
+        LayerDefinition::Medium(kind) => Some(*kind),
+        _ => None,
+    };
+    let example = match kind {
+        Some(MediumKind::Device) => "dev:/dev/sdb",
+        Some(MediumKind::Directory) => "dir:/srv/lab",
         _ => "file:/srv/disk.img",
     };
     if path.is_empty() || !text[rest].starts_with(':') {
@@ -307,6 +312,10 @@ fn layer_with_path(
     if !path.starts_with('/') {
         let error = bad(span, format!("the path of {name} must be absolute"));
         return Err(error.with_help(format!("begin it with `/`, as in {example}")));
+    }
+    if path.ends_with('/') && kind == Some(MediumKind::Directory) {
+        let error = bad(span, format!("the path of {name} ends with `/`"));
+        return Err(error.with_help(format!("end it with the directory's name, as in {example}")));
     }
     if path.ends_with('/') {
         let what = if name == "dev" { "device" } else { "file" };

@@ -245,7 +245,7 @@ fn misplaced_kind(at: LayerIndex, kind: MediumKind, place: &Place) -> Option<Mis
             "omit `--on`, or use a disk of yours: dev:/dev/… or file:/…",
         ),
         (false, true) => (
-            "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
+            "a device, file or directory of yours needs your own kernel, not the emulated host".to_owned(),
             "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, nvme, raid0, raid5, null",
         ),
         _ => return None,

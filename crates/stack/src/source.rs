@@ -201,7 +201,8 @@ impl Stack {
     /// What the stack lacks or has too many of, and what several instances cannot have.
     pub fn require_instances(&self, instances: u32) -> Result<(), StackError> {
         self.require_instance()?;
-        if instances > 1 { self.require_many_at_once() } else { Ok(()) }
+        // A manager's are on nodes of its own.
+        if instances > 1 && self.managed().is_none() { self.require_many_at_once() } else { Ok(()) }
     }
 
     /// For several instances on one node.

@@ -314,6 +314,8 @@ pub enum MediumKind {
     Device,
     /// A file of the machine, used through a loop device.
     File,
+    /// A directory of the machine, on the file system that it is on.
+    Directory,
 }
 
 impl MediumKind {

@@ -82,7 +82,8 @@ proptest! {
             let all = offered(&text);
             prop_assert!(all.iter().all(|one| one.starts_with(&text)), "{text}: {all:?}");
             // Paths, and values that cannot be listed.
-            if all.is_empty() && (text.ends_with("dev:") || text.ends_with("file:") || text.ends_with('=')) {
+            let is_open = ["dev:", "file:", "dir:", "="].iter().any(|end| text.ends_with(end));
+            if all.is_empty() && is_open {
                 break;
             }
             prop_assert!(!all.is_empty(), "nothing follows {text}");

@@ -135,6 +135,10 @@ fn a_path_ends_where_the_source_begins_and_only_there() {
     let paths =
         [stack.medium(), stack.source().last().unwrap()].map(|medium| medium.path().unwrap().to_owned());
     assert_eq!(paths, ["/srv/a b", "/srv//c"].map(Into::<std::path::PathBuf>::into));
+    let directories = Stack::parse("ext4/kvm/copy:nbd/dir:/srv/lab//link/raw/dir:/srv/repo").unwrap();
+    let [node, repository] = [Some(directories.medium()), directories.source().last()]
+        .map(|medium| medium.unwrap().path().unwrap());
+    assert_eq!([node.to_str(), repository.to_str()], [Some("/srv/lab"), Some("/srv/repo")]);
     let without = Stack::parse("ext4/file:/srv//a").unwrap();
     assert_eq!((without.medium().path().unwrap().to_str(), without.source().len()), (Some("/srv//a"), 0));
 }
@@ -224,10 +228,10 @@ fn the_two_machines_of_a_source_are_the_labs_or_the_users() {
                             ^^^ only repositories of the lab serve an overlay over NFS
       omit it: qemu-nbd serves it; or use `--on emulated`
     ");
-    insta::assert_snapshot!(refused(&format!("ext4/vbox/copy:scp/{USERS_MEDIA}"), "this"), @r"
+    insta::assert_snapshot!(refused(&format!("ext4/vmware/copy:scp/{USERS_MEDIA}"), "this"), @r"
     a stack cannot be used
-      ext4/vbox/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
-           ^^^^ vbox does not run images that come from a source
+      ext4/vmware/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+           ^^^^^^ vmware does not run images that come from a source
       use kvm or tcg, or an image without a source
     ");
     let with_rate = format!("ext4/kvm/copy:scp/{}", USERS_MEDIA.replace("link", "link:rate=1mbit"));
@@ -322,5 +326,31 @@ fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
       ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd
            ^^^^^^^^^^^^ several instances boot at once and then get their disks, and this one has its disk from the start
       use another disk, as in disk=virtio-blk, or omit count
+    ");
+}
+
+#[test]
+fn a_directory_is_its_own_file_system() {
+    let stack = Stack::parse("ext4/kvm/raw/dir:/srv/lab").unwrap();
+    assert_eq!(stack.to_string(), "ext4/kvm/raw/dir:/srv/lab");
+    stack.require_directory().unwrap();
+    let refused = |stack: &str| Stack::parse(stack).unwrap_err().to_string();
+    insta::assert_snapshot!(refused("ext4/dir:/srv/lab"), @r"
+    a stack does not fit together
+      ext4/dir:/srv/lab
+           ^^^^^^^^^^^^ ext4 needs a block device below it; dir offers a directory
+      put an image and a virtual machine between them: ext4/kvm/raw/dir:/srv/lab
+    ");
+    insta::assert_snapshot!(refused("ext4/kvm/raw/dir:/srv/lab/"), @r"
+    a medium has no usable path
+      ext4/kvm/raw/dir:/srv/lab/
+                       ^^^^^^^^^ the path of dir ends with `/`
+      end it with the directory's name, as in dir:/srv/lab
+    ");
+    insta::assert_snapshot!(refused("ext4/kvm/raw/dir"), @r"
+    a medium has no usable path
+      ext4/kvm/raw/dir
+                   ^^^ dir needs a path
+      write it as dir:/srv/lab
     ");
 }

@@ -35,8 +35,8 @@ impl Instance<'_> {
         [self.image.repository, self.image.node]
     }
 
-    /// The block devices of their media.
-    pub fn disks(&self) -> &[String; 2] {
+    /// The block devices of their media; `None` where the file system of a directory of the user's is on none.
+    pub fn disks(&self) -> &[Option<String>; 2] {
         &self.image.disks
     }
 
@@ -47,8 +47,7 @@ impl Instance<'_> {
 
     /// What is known of its network.
     pub fn network(&self) -> Network<'_> {
-        let Progressing { stack, machines, file_systems, .. } = &self.progressing;
-        Network { stack, machines, file_systems }
+        self.progressing.network()
     }
 
     /// The link between them.

@@ -48,8 +48,8 @@ pub(crate) struct SourcedImage {
     repository: MachineIndex,
     /// The repository and the node.
     machines: [Machine; 2],
-    /// The block devices of their media.
-    disks: [String; 2],
+    /// The block devices of their media; `None` where the file system of a directory of the user's is on none.
+    disks: [Option<String>; 2],
     /// The image at the repository.
     source: String,
     /// The length of its file, once it is complete.
@@ -155,10 +155,7 @@ impl Lab {
         let opened = stack.opened_image(index);
         let format = opened.image_format().ok_or_else(|| refused("its source is not an image"))?;
 
-        let medium = progressing.points.iter().find(|point| point.offered_by == stack.medium_index());
-        let medium =
-            medium.ok_or_else(|| BuildError::refused(stack.medium(), "its block device is not known"))?;
-        let node_disk = medium.device.clone();
+        let node_disk = self.disk_of_medium(progressing, stack.medium_index(), node);
         if self.place.is_emulated() {
             self.root_beside(progressing, RootMachine::beside(repository, node))?;
         }

@@ -24,8 +24,8 @@ const NO_DISCARDS: &str = "0";
 /// An image that was made.
 pub(super) struct Made {
     pub(super) path: String,
-    /// The block device of its medium.
-    pub(super) disk: String,
+    /// The block device of its medium; `None` where that is not known.
+    pub(super) disk: Option<String>,
     /// The file that is written before the image has its format: the image itself, if that is raw.
     pub(super) contents: String,
     pub(super) installed: Installed,
@@ -53,8 +53,7 @@ impl Lab {
         let (medium, layer) = layers.next().ok_or_else(no_image)?;
         (self.progress)(&format!("building {layer} at the repository"));
         let mut offered = self.build_medium(progressing, medium, repository)?;
-        let Thing::Block { device: disk, .. } = &offered.thing else { return Err(no_image()) };
-        let disk = disk.clone();
+        let disk = self.disk_of_medium(progressing, medium, repository);
         for (index, layer) in layers.filter(|(_, layer)| !layer.is_link()) {
             (self.progress)(&format!("building {layer} at the repository"));
             offered = self.build_layer(progressing, index, layer, offered)?;

@@ -40,8 +40,8 @@ pub struct Leftover {
     pub directory: PathBuf,
     /// What its ledger still lists.
     pub resources: Vec<Resource>,
-    /// Whether the machine was started again since: then nothing of it is there any more, and what bears the same name is
-    /// another's.
+    /// Whether the machine was started again since: then nothing of it is there any more but what is on disks, and what bears the same name
+    /// is another's.
     pub restarted: bool,
     sees_its_mounts: bool,
     run: RunDirectory,
@@ -147,13 +147,14 @@ impl Leftover {
     }
 
     /// Undoes what the dead agent left, first the machines that outlived it, then the rest, last first, except [`Self::written_media`], and removes its work directory. After
-    /// a restart of the machine only the directory is removed.
+    /// a restart of the machine only what is on disks is removed: its own directories, in directories of the user's and the work directory.
     ///
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
     pub fn clean(&self) -> Result<(), Vec<NotUndone>> {
         let by = By::Heir { work: &self.directory, sees_its_mounts: self.sees_its_mounts };
-        let there = in_order(&self.resources).filter(|r| !self.restarted && !is_medium(r));
+        let is_there = |r: &&Resource| !self.restarted || r.outlives_restart();
+        let there = in_order(&self.resources).filter(is_there).filter(|r| !is_medium(r));
         let problems: Vec<NotUndone> = there.filter_map(|r| r.take_down_for_good(by).err()).collect();
         if problems.is_empty() {
             let path = || self.directory.display().to_string();
@@ -287,10 +288,17 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_only_the_directory_is_removed() {
-        let bench = Bench::dead().with(|l| l["origin"]["boot"] = "of another start".into());
+    fn after_a_restart_only_what_is_on_disks_is_removed() {
+        let mut bench = Bench::new();
+        let own = bench.folder.path().canonicalize().unwrap().join("nestor-0123456789abcdef");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("disk.raw"), "an image").unwrap();
+        let of_users = Resource::OwnDirectory { path: own.display().to_string() };
+        bench.ledger.as_mut().unwrap().enter(of_users).unwrap();
+        bench.ledger = None;
+        let bench = bench.with(|l| l["origin"]["boot"] = "of another start".into());
         bench.found().dead[0].clean().unwrap();
-        assert!(!bench.work.exists());
+        assert!(!bench.work.exists() && !own.exists());
         assert!(bench.kept.exists(), "it may be another's of that name");
     }
 

@@ -17,6 +17,7 @@ mod resource;
 mod settings;
 mod together;
 mod undoing;
+mod users_directory;
 mod work_root;
 
 use std::collections::HashMap;

@@ -85,6 +85,8 @@ impl Agent {
             Request::Inspect { path } => self.inspect(&path),
             Request::EraseAtRelease { path } => self.erase_at_release(path),
             Request::Release { path } => self.release(&path),
+            Request::MakeOwnDirectory { within, kept } => self.make_own_directory(&within, &kept),
+            Request::RemoveOwnDirectory { path } => self.remove_own_directory(&path),
             Request::Set { path, value } => self.set(&path, &value),
             Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
@@ -107,6 +109,9 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(machine),
             Request::AttachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.attach(&disk)),
             Request::DetachDisk { machine, disk } => self.with_disk(machine, &disk, |m| m.detach(&disk)),
+            Request::Prefetch { machine, disk } => {
+                Ok(Answer::Prefetch(self.machine(machine)?.prefetch(&disk)?))
+            }
             Request::AttachInterface { machine, interface } => self.attach_interface(machine, &interface),
             Request::DetachInterface { machine, interface } => self.detach_interface(machine, &interface),
             Request::JoinMachines { lower, upper, server, control } => {
@@ -415,7 +420,7 @@ impl Agent {
         )
     }
 
-    fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
+    pub(super) fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
         let (number, resource) =
             lock(&self.ledger).find(matches).ok_or_else(|| Refusal::new(Cause::NotThere, missing))?;
         resource.take_down(By::Maker)?;

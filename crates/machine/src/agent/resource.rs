@@ -17,6 +17,7 @@ use super::nfs_server::{self, ServerTimes};
 use super::process::Spawner;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use super::users_directory;
 use crate::hosted::HostedIdentity;
 use crate::hypervisor::OutlivingMachine;
 use crate::libvirt::DomainIdentity;
@@ -66,6 +67,11 @@ pub enum Resource {
         /// Which directory. Absent while it is being made, and in what older versions wrote; then it is left alone.
         #[serde(default)]
         made: Option<DirectoryIdentity>,
+    },
+    /// A directory of a random name in one of the user's, removed with all that is in it.
+    OwnDirectory {
+        /// Where. The name is known before it is made, and nobody can guess it.
+        path: String,
     },
     /// What we wrote on a device or file of the user's that carried nothing before, or could be overwritten.
     Signatures {
@@ -135,6 +141,11 @@ impl Resource {
         matches!(self, Self::Domain(_) | Self::XenDomain(_) | Self::Hosted(_))
     }
 
+    /// Whether it is still there when the machine was started again.
+    pub(super) fn outlives_restart(&self) -> bool {
+        matches!(self, Self::OwnDirectory { .. })
+    }
+
     /// Whether it is a mount of what a file server offers.
     pub(super) fn is_served_mount(&self) -> bool {
         matches!(self, Self::Mount { mounted: Some(mounted), .. } if is_served(mounted))
@@ -158,6 +169,7 @@ impl Resource {
             Self::LoopDevice { file, mark: Some(mark), .. } => loop_device::detach(mark, file),
             Self::LoopDevice { device, file, mark: None } => name_loops(device, file),
             Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
+            Self::OwnDirectory { path } => users_directory::remove(path),
             Self::Signatures { path } => erase_signatures(path),
             Self::Setting { path, former, written, disk } => {
                 settings::set_back(path, former, written.as_deref(), *disk, by)

@@ -1,5 +1,5 @@
-//! Where the image's packages are fetched from: the machine's own sources when it is the same release of Debian, else a
-//! mirror the user names, else whatever mmdebstrap takes by itself.
+//! Where the image's packages are fetched from: a mirror the user names, else the machine's own sources when it is the same release of Debian, else
+//! Debian's usual mirror.
 //!
 //! Sources: sources.list(5), both formats; only Debian's own archives are taken, however many others a machine uses.
 
@@ -14,9 +14,6 @@ pub const MIRROR_VARIABLE: &str = "NESTOR_DEBIAN_MIRROR";
 /// The key ring of Debian's archives where Debian installs it.
 const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Debian's own mirrors (https://deb.debian.org).
-const PUBLIC_MIRROR: &str = "http://deb.debian.org/debian";
-
 /// Last parts of the path under which mirrors offer Debian's archives, and of the lists of mirrors in Debian's cloud
 /// images (`mirror+file:///etc/apt/mirrors/debian.list`).
 const DEBIAN_PATHS: [&str; 4] = ["debian", "debian-security", "debian.list", "debian-security.list"];
@@ -24,11 +21,27 @@ const DEBIAN_PATHS: [&str; 4] = ["debian", "debian-security", "debian.list", "de
 /// Fields of an entry that are carried over besides the address: they decide on trust and on the clock.
 const KEPT_FIELDS: [&str; 5] = ["Signed-By", "Trusted", "Check-Valid-Until", "Check-Date", "By-Hash"];
 
+/// What mmdebstrap takes by itself: the archive and what is appended to the name of a release there.
+const USUAL: [(&str, &[&str]); 2] = [
+    ("http://deb.debian.org/debian", &["", "-updates"]),
+    ("http://deb.debian.org/debian-security", &["-security"]),
+];
+
 /// The sources to use, in the deb822 format, or nothing if mmdebstrap shall choose.
 pub fn choose(suite: &str, apt_directory: &Path, mirror: Option<&str>) -> Option<String> {
+    choose_with(suite, apt_directory, mirror, Path::new(DEBIAN_KEYRING).exists())
+}
+
+/// The same where Debian's key ring is installed or not.
+fn choose_with(
+    suite: &str,
+    apt_directory: &Path,
+    mirror: Option<&str>,
+    with_keyring: bool,
+) -> Option<String> {
     match mirror {
-        Some(uri) => Some(mirror_entry(uri, suite, Path::new(DEBIAN_KEYRING).exists())),
-        None => machine_sources(suite, apt_directory),
+        Some(uri) => Some(debian_entry(uri, &[""], suite, with_keyring).to_deb822()),
+        None => machine_sources(suite, apt_directory).or_else(|| with_keyring.then(|| usual_sources(suite))),
     }
 }
 
@@ -64,17 +77,23 @@ pub fn of_other_release(sources: &str, release: &Release) -> Option<String> {
 
 /// Sources that are there for everybody.
 pub fn public(suite: &str) -> String {
-    mirror_entry(PUBLIC_MIRROR, suite, Path::new(DEBIAN_KEYRING).exists())
+    debian_entry(USUAL[0].0, &[""], suite, Path::new(DEBIAN_KEYRING).exists()).to_deb822()
 }
 
-fn mirror_entry(uri: &str, suite: &str, with_keyring: bool) -> String {
-    let entry = SourceEntry {
+/// Debian's usual mirror. Where apt does not trust Debian by itself, as in Ubuntu, mmdebstrap names the key ring only if it finds gpg.
+fn usual_sources(suite: &str) -> String {
+    let entry = |(uri, kinds): &(&str, &[&str])| debian_entry(uri, kinds, suite, true).to_deb822();
+    USUAL.iter().map(entry).collect::<Vec<_>>().join("\n")
+}
+
+/// An archive of Debian with these kinds of a release.
+fn debian_entry(uri: &str, kinds: &[&str], suite: &str, with_keyring: bool) -> SourceEntry {
+    SourceEntry {
         uris: vec![uri.to_owned()],
-        suites: vec![suite.to_owned()],
+        suites: kinds.iter().map(|kind| format!("{suite}{kind}")).collect(),
         components: vec!["main".to_owned()],
         kept: with_keyring.then(|| ("Signed-By".to_owned(), DEBIAN_KEYRING.to_owned())).into_iter().collect(),
-    };
-    entry.to_deb822()
+    }
 }
 
 /// One entry for binary packages.
@@ -208,7 +227,8 @@ mod tests {
         for (name, text) in files {
             fs::write(directory.path().join(name), text).unwrap();
         }
-        choose("bookworm", directory.path(), None).unwrap_or_else(|| "(mmdebstrap's own)".to_owned())
+        choose_with("bookworm", directory.path(), None, false)
+            .unwrap_or_else(|| "(mmdebstrap's own)".to_owned())
     }
 
     const DEBIAN: &str = "\
@@ -301,7 +321,7 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
     }
 
     #[test]
-    fn a_machine_of_another_release_leaves_the_choice_to_mmdebstrap() {
+    fn a_machine_of_another_release_without_debians_keys_leaves_the_choice_to_mmdebstrap() {
         let trixie = DEBIAN.replace("bookworm", "trixie");
         assert_eq!(choose_from(&[("sources.list.d/debian.sources", &trixie)]), "(mmdebstrap's own)");
         assert_eq!(choose_from(&[]), "(mmdebstrap's own)");
@@ -310,8 +330,29 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
     }
 
     #[test]
+    fn a_machine_of_another_system_takes_debians_usual_mirror_and_names_its_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let ubuntu = "deb http://archive.ubuntu.com/ubuntu noble main\n";
+        fs::write(directory.path().join("sources.list"), ubuntu).unwrap();
+        assert_snapshot!(choose_with("bookworm", directory.path(), None, true).unwrap(), @"
+        Types: deb
+        URIs: http://deb.debian.org/debian
+        Suites: bookworm bookworm-updates
+        Components: main
+        Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+        Types: deb
+        URIs: http://deb.debian.org/debian-security
+        Suites: bookworm-security
+        Components: main
+        Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+        ");
+    }
+
+    #[test]
     fn a_mirror_the_user_names_takes_precedence() {
-        assert_snapshot!(mirror_entry("http://near.example/debian", "bookworm", true), @"
+        let entry = debian_entry("http://near.example/debian", &[""], "bookworm", true);
+        assert_snapshot!(entry.to_deb822(), @"
         Types: deb
         URIs: http://near.example/debian
         Suites: bookworm

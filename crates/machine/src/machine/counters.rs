@@ -7,6 +7,7 @@ use super::Machine;
 use crate::error::MachineError;
 use crate::message::{Answer, Request};
 use crate::place::MachinePlace;
+use crate::prefetch::Prefetch;
 use crate::ticks::TickReading;
 
 impl Machine {
@@ -46,6 +47,13 @@ impl Machine {
     pub fn served_requests(&self, machine: MachinePlace) -> Result<ServedRequests, MachineError> {
         match self.request(Request::ServedRequests { machine })? {
             Answer::Served(served) => Ok(served),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+    /// How far the copying of a disk's backing file into it is, in a machine that this one booted; the disk has this serial number.
+    pub fn prefetch(&self, machine: MachinePlace, disk: &str) -> Result<Prefetch, MachineError> {
+        match self.request(Request::Prefetch { machine, disk: disk.to_owned() })? {
+            Answer::Prefetch(prefetch) => Ok(prefetch),
             _ => Err(self.out_of_turn()),
         }
     }

@@ -9,6 +9,7 @@ mod joining;
 mod kept_state;
 pub(crate) mod own_machine;
 mod plugging;
+mod prefetch;
 mod progress;
 mod qmp;
 mod running;

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use super::disk::DiskObjects;
-use super::qmp::{Qmp, QmpError, Reason};
+use super::prefetch;
+use super::qmp::{Qmp, QmpError, Reason, UndoCommand};
 use crate::hypervisor::OwnDisk;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, InterfaceAttachment, InterfaceBackend};
 
 /// Commands, with their arguments, that undo what was done.
-type Undo = Vec<(&'static str, Value)>;
+type Undo = Vec<UndoCommand>;
 
 /// Takes steps, and undoes those that were taken if one fails.
 fn or_undo(
@@ -86,7 +87,7 @@ pub fn detach_disk(qmp: &Mutex<Qmp>, disk: &DiskAttachment, let_time_pass: impl 
         }
         DiskBackend::Own(OwnDisk::Qemu(DiskObjects { nodes, devices, prefetched })) => {
             if prefetched.is_some() {
-                end_prefetch(qmp, &disk.serial)?;
+                prefetch::end(qmp, &disk.serial)?;
             }
             for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
                 detach_device(qmp, id, &let_time_pass)?;
@@ -138,9 +139,7 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
                 undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
             }
             if let Some(node) = prefetched {
-                let job = prefetch_job(&disk.serial);
-                qmp.execute("block-stream", &json!({ "job-id": job, "device": node }))?;
-                undo.push(("block-job-cancel", json!({ "device": job })));
+                undo.push(prefetch::begin(qmp, &disk.serial, node)?);
             }
             for device in devices {
                 qmp.execute("device_add", device)?;
@@ -152,38 +151,6 @@ fn attach_disk_steps(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Undo) -> R
         }
     }
     Ok(())
-}
-
-/// The job that copies what is in the backing file of a disk into it.
-fn prefetch_job(disk: &str) -> String {
-    format!("{disk}-prefetch")
-}
-
-/// Ends that job, which has ended by itself once all is copied, and waits for it.
-fn end_prefetch(qmp: &Mutex<Qmp>, disk: &str) -> Result<(), Refusal> {
-    let job = json!({ "device": prefetch_job(disk) });
-    let cancelled = lock(qmp).execute("block-job-cancel", &job);
-    match cancelled {
-        Ok(_) => await_no_jobs(qmp),
-        Err(QmpError::Refused { reason: Reason::NotFound, .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// Waits until no job copies any more.
-fn await_no_jobs(qmp: &Mutex<Qmp>) -> Result<(), Refusal> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let jobs = lock(qmp).execute("query-block-jobs", &json!({}))?;
-        if jobs.as_array().is_none_or(Vec::is_empty) {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let message = "QEMU does not end the job that copies an image's backing file";
-            return Err(Refusal::new(Cause::MachineSilent, message));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Asks the machine repeatedly to release a device: a request that comes while the machine is still busy

@@ -16,14 +16,45 @@ use serde_json::{Value, json};
 
 use crate::refusal::{Cause, Refusal};
 
+/// A command, with its arguments, that undoes what another one did.
+pub type UndoCommand = (&'static str, Value);
+
 /// A connection to QEMU's monitor.
 pub struct Qmp {
     reader: BufReader<UnixStream>,
     events: Vec<Value>,
+    /// The ends of jobs, which are kept until they are forgotten.
+    ended_jobs: Vec<EndedJob>,
     /// How long each answer may take.
     limit: Duration,
     /// The number of the last command, which its answer repeats.
     last: u64,
+}
+
+/// The end of a job of the block layer (`BLOCK_JOB_COMPLETED` in qapi/block-core.json).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedJob {
+    /// Its name.
+    pub job: String,
+    /// What went wrong, in QEMU's words; `None` of a job that has done all.
+    pub error: Option<String>,
+    /// When, on `CLOCK_REALTIME` of QEMU's machine, in microseconds; `None` if QEMU could not read that.
+    pub realtime_us: Option<u64>,
+}
+
+impl EndedJob {
+    /// `None` of another event.
+    fn of(event: &Value) -> Option<Self> {
+        let is_end = event.get("event")?.as_str()? == "BLOCK_JOB_COMPLETED";
+        let data = event.get("data").filter(|_| is_end)?;
+        let error = data.get("error").and_then(Value::as_str).map(str::to_owned);
+        // Both are -1 where the clock could not be read (qapi/qmp-spec.txt).
+        let part = |name: &str| event["timestamp"][name].as_u64();
+        let realtime_us = part("seconds")
+            .zip(part("microseconds"))
+            .and_then(|(seconds, us)| seconds.checked_mul(1_000_000)?.checked_add(us));
+        Some(Self { job: data["device"].as_str()?.to_owned(), error, realtime_us })
+    }
 }
 
 /// Why a command was not carried out.
@@ -126,7 +157,13 @@ impl Qmp {
     pub fn connect(socket: &Path, limit: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(limit))?;
-        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new(), limit, last: 0 };
+        let mut qmp = Self {
+            reader: BufReader::new(stream),
+            events: Vec::new(),
+            ended_jobs: Vec::new(),
+            limit,
+            last: 0,
+        };
         qmp.read_line()?;
         qmp.execute("qmp_capabilities", &json!({})).map_err(io::Error::other)?;
         qmp.set_timeout(ANSWER_LIMIT);
@@ -169,7 +206,7 @@ impl Qmp {
         loop {
             let mut message = self.read_line().map_err(&unheard)?;
             if message.get("event").is_some() {
-                self.events.push(message);
+                self.note(message);
             } else if message.get("id").and_then(Value::as_u64) != Some(self.last) {
                 // The answer to a command that had its limit.
             } else if let Some(error) = message.get("error") {
@@ -236,7 +273,7 @@ impl Qmp {
             let message = self.read_line();
             self.set_timeout(ANSWER_LIMIT);
             match message {
-                Ok(message) => self.events.push(message),
+                Ok(message) => self.note(message),
                 Err(e) if is_over(&e) => {}
                 Err(e) => {
                     let message = format!("QEMU's monitor ended while waiting for {name}: {e}");
@@ -244,6 +281,24 @@ impl Qmp {
                 }
             }
         }
+    }
+
+    /// Keeps what QEMU tells without being asked.
+    fn note(&mut self, event: Value) {
+        match EndedJob::of(&event) {
+            Some(ended) => self.ended_jobs.push(ended),
+            None => self.events.push(event),
+        }
+    }
+
+    /// How a job has ended, as far as QEMU has told until its last answer.
+    pub fn ended_job(&self, job: &str) -> Option<&EndedJob> {
+        self.ended_jobs.iter().rfind(|ended| ended.job == job)
+    }
+
+    /// Forgets the end of jobs of that name: another one begins.
+    pub fn forget_job(&mut self, job: &str) {
+        self.ended_jobs.retain(|ended| ended.job != job);
     }
 
     fn set_timeout(&mut self, limit: Duration) {

@@ -20,6 +20,7 @@ use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::own_machine::{console_tail, guests_tick_offset, tail};
 use super::plugging;
+use super::prefetch;
 use super::progress::{Overtime, Patience, Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
 use super::version::GuestPaging;
@@ -29,6 +30,7 @@ use crate::connection::{Connection, NoAnswer};
 use crate::hypervisor::{OnStart, RunningMachine, Started};
 use crate::loss::Loss;
 use crate::message::{Answer, Request};
+use crate::prefetch::Prefetch;
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::virtual_time::{TimeKeeper, Watched};
@@ -270,6 +272,10 @@ impl RunningMachine for QemuMachine {
     fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let mut qmp = lock(&self.qmp);
         plugging::attach_disk(&mut qmp, disk)
+    }
+
+    fn prefetch(&self, disk: &str) -> Result<Prefetch, Refusal> {
+        Ok(prefetch::state(&mut lock(&self.qmp), disk)?)
     }
 
     fn attach_interface(&self, interface: &InterfaceAttachment) -> Result<(), Refusal> {

@@ -10,7 +10,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Begin {
     /// Which.
     pub phase: Phase,
-    /// When, since the instance was asked for.
+    /// When, since the instances were asked for.
     pub ns: u64,
     /// By how much that may be wrong.
     pub uncertain_ns: u64,
@@ -54,6 +54,9 @@ struct Seen {
 /// What was seen of a life until now.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
+    /// When the first of all instances was asked for.
+    zero_ns: u64,
+    /// When this one was.
     asked_ns: u64,
     /// How long the request itself took; at some time within, the manager wrote down that there was one.
     ask_took_ns: u64,
@@ -66,17 +69,26 @@ pub(super) struct Course {
 }
 
 impl Course {
-    pub(super) fn begin(now_ns: u64) -> Self {
-        let pending =
-            Seen { phase: Phase::Pending, earliest_ns: now_ns, latest_ns: now_ns, names: Vec::new() };
+    /// Of an instance that is not asked for yet.
+    pub(super) fn begin() -> Self {
+        let pending = Seen { phase: Phase::Pending, earliest_ns: 0, latest_ns: 0, names: Vec::new() };
         Self {
-            asked_ns: now_ns,
+            zero_ns: 0,
+            asked_ns: 0,
             ask_took_ns: 0,
             seen: vec![pending],
-            last_look_ns: now_ns,
+            last_look_ns: 0,
             is_seen: false,
             recorded: Recorded::default(),
             details: Vec::new(),
+        }
+    }
+
+    /// It is asked for now; the first of all was at another time.
+    pub(super) fn ask(&mut self, zero_ns: u64, now_ns: u64) {
+        (self.zero_ns, self.asked_ns, self.last_look_ns) = (zero_ns, now_ns, now_ns);
+        for pending in &mut self.seen {
+            (pending.earliest_ns, pending.latest_ns) = (zero_ns, zero_ns);
         }
     }
 
@@ -154,7 +166,7 @@ impl Course {
             }
             _ => (seen.latest_ns, window_ns),
         };
-        let ns = at_ns.saturating_sub(self.asked_ns).max(begins.last().map_or(0, |last| last.ns));
+        let ns = at_ns.saturating_sub(self.zero_ns).max(begins.last().map_or(0, |last| last.ns));
         begins.push(Begin { phase: seen.phase, ns, uncertain_ns, recorded_s, names: seen.names.clone() });
     }
 

@@ -78,6 +78,22 @@ pub enum Left {
     },
 }
 
+/// What is left of one of the instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOf {
+    /// The instance, if the manager named one.
+    pub id: Option<InstanceId>,
+    /// What is left of it.
+    pub left: Left,
+}
+
+impl LeftOf {
+    /// Whether something of it may still be there.
+    pub fn may_be_there(&self) -> bool {
+        matches!(self.left, Left::Instance { .. } | Left::Perhaps { .. })
+    }
+}
+
 /// What went wrong in the life of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -89,34 +105,47 @@ pub struct Fault {
     pub id: Option<InstanceId>,
     /// What is left of it.
     pub left: Left,
+    /// What is left of those that were asked for with it.
+    pub others: Vec<LeftOf>,
+}
+
+impl Fault {
+    /// Whether an instance may still be there.
+    pub fn leaves_something(&self) -> bool {
+        let of_this = LeftOf { id: self.id.clone(), left: self.left.clone() };
+        of_this.may_be_there() || self.others.iter().any(LeftOf::may_be_there)
+    }
 }
 
 impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
-    /// The cause, the instance, and what is left, each on a line; the state is said by whoever tells the life.
+    /// The cause, and of each instance what is left, each on a line; the state is said by whoever tells the life.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
-        let named = self.id.as_ref().map(|id| format!("instance {id}"));
-        let instance = named.as_deref().unwrap_or("the instance");
-        match &self.left {
-            Left::Nothing if self.id.is_none() => Ok(()),
-            Left::Nothing => write!(f, "\n  {instance} was ended; nothing is left on the manager"),
-            Left::NotKnown { by_hand } => {
-                write!(
-                    f,
-                    "\n  {instance} was told to end, and the manager knows none of that name; to make sure: {by_hand}"
-                )
-            }
-            Left::Instance { why, by_hand } => {
-                write!(f, "\n  {instance} MAY STILL BE THERE ({why}); end it with: {by_hand}")
-            }
-            Left::Perhaps { why, find_by_hand } => {
-                write!(
-                    f,
-                    "\n  there may be an instance nevertheless ({why}); look for it with: {find_by_hand}"
-                )
-            }
+        match &self.id {
+            Some(id) if !self.others.is_empty() => write!(f, "instance {id}: {}", self.cause)?,
+            _ => write!(f, "{}", self.cause)?,
+        }
+        write_left(f, self.id.as_ref(), &self.left)?;
+        self.others.iter().try_for_each(|other| write_left(f, other.id.as_ref(), &other.left))
+    }
+}
+
+fn write_left(f: &mut fmt::Formatter<'_>, id: Option<&InstanceId>, left: &Left) -> fmt::Result {
+    let named = id.map(|id| format!("instance {id}"));
+    let instance = named.as_deref().unwrap_or("the instance");
+    match left {
+        Left::Nothing if id.is_none() => Ok(()),
+        Left::Nothing => write!(f, "\n  {instance} was ended; nothing is left on the manager"),
+        Left::NotKnown { by_hand } => write!(
+            f,
+            "\n  {instance} was told to end, and the manager knows none of that name; to make sure: {by_hand}"
+        ),
+        Left::Instance { why, by_hand } => {
+            write!(f, "\n  {instance} MAY STILL BE THERE ({why}); end it with: {by_hand}")
+        }
+        Left::Perhaps { why, find_by_hand } => {
+            write!(f, "\n  there may be an instance nevertheless ({why}); look for it with: {find_by_hand}")
         }
     }
 }

@@ -128,7 +128,12 @@ fn recorded(phase: Phase, name: &str, recorded: Recorded) -> Look {
 const PACE: Pace = Pace { poll_ns: 500 * MS, limit_ns: 60 * S };
 
 fn goes(script: &Script) -> Result<Followed, Box<Fault>> {
-    follow(script, &Token::of(1), PACE, &Stepped::default(), &|_| {})
+    one(script, PACE, &Stepped::default())
+}
+
+/// Follows one instance.
+fn one(script: &Script, pace: Pace, clock: &Stepped) -> Result<Followed, Box<Fault>> {
+    follow(script, &[Token::of(1)], pace, clock, &|_| {}).map(|mut all| all.remove(0))
 }
 
 fn dead() -> ManagerError {
@@ -181,7 +186,7 @@ fn what_passed_between_two_looks_is_there_if_the_manager_recorded_it() {
     ]);
     let clock = Stepped::default();
     let pace = Pace { poll_ns: 10 * S, ..PACE };
-    let followed = follow(&script, &Token::of(1), pace, &clock, &|_| {}).unwrap();
+    let followed = one(&script, pace, &clock).unwrap();
     let of = |phase| followed.begins.iter().find(|begin| begin.phase == phase).unwrap();
     assert_eq!((of(Transfer).ns, of(Boot).ns), (4 * S, 6 * S));
     assert!(of(Transfer).names.is_empty() && of(Transfer).uncertain_ns < S + 10 * MS);
@@ -236,7 +241,7 @@ fn a_manager_that_dies_is_noticed_at_the_next_look_and_the_message_says_what_is_
     let mut script = Script::of(vec![seen(Phase::Transfer, "PROLOG"), Err(dead())]);
     (script.left, script.end) = (Err(dead()), Err(dead()));
     let clock = Stepped::default();
-    let fault = follow(&script, &Token::of(1), PACE, &clock, &|_| {}).unwrap_err();
+    let fault = one(&script, PACE, &clock).unwrap_err();
     assert_eq!(fault.phase, Phase::Transfer);
     insta::assert_snapshot!(fault.to_string(), @r"
     the manager at http://m/ cannot be reached: refused
@@ -264,7 +269,7 @@ fn one_whose_answer_was_lost_is_found_and_ended() {
 fn an_interrupt_ends_the_instance() {
     let script = Script::of(vec![seen(Phase::Pending, "pending")]);
     let clock = Stepped { interrupt_after: Cell::new(Some(2)), ..Stepped::default() };
-    let fault = follow(&script, &Token::of(1), PACE, &clock, &|_| {}).unwrap_err();
+    let fault = one(&script, PACE, &clock).unwrap_err();
     assert_eq!((&fault.cause, &fault.left), (&FaultCause::Interrupted, &Left::Nothing));
     assert_eq!(*script.ended.borrow(), [Ending::AtOnce]);
 }
@@ -300,4 +305,172 @@ fn one_that_does_not_end_is_named() {
         said.contains("MAY STILL BE THERE (it was told to end and is in the state shutting-down)"),
         "{said}"
     );
+}
+
+/// A manager with several instances, each of which goes the same way and is in its own state at each look.
+struct Several {
+    /// How each goes: the phases at its looks, the last again and again.
+    ways: Vec<Vec<Phase>>,
+    /// How often each was looked at.
+    looks: RefCell<Vec<usize>>,
+    /// Who was told to end, and how.
+    ended: RefCell<Vec<(String, Ending)>>,
+    /// Whether it does not answer when instances are told to end at once.
+    is_dead: bool,
+    /// How many it has started.
+    started: Cell<usize>,
+    /// It refuses more than these.
+    most: usize,
+}
+
+impl Several {
+    fn of(ways: &[&[Phase]]) -> Self {
+        Self {
+            ways: ways.iter().map(|way| way.to_vec()).collect(),
+            looks: RefCell::new(vec![0; ways.len()]),
+            ended: RefCell::default(),
+            is_dead: false,
+            started: Cell::new(0),
+            most: usize::MAX,
+        }
+    }
+
+    fn number(id: &InstanceId) -> usize {
+        id.as_str().strip_prefix("i-").unwrap().parse().unwrap()
+    }
+
+    fn goes(&self, clock: &Stepped) -> Result<Vec<Followed>, Box<Fault>> {
+        let tokens: Vec<Token> = (0..self.ways.len()).map(|number| Token::of(number as u128)).collect();
+        follow(self, &tokens, PACE, clock, &|_| {})
+    }
+
+    fn ended_at_once(&self) -> Vec<String> {
+        let ended = self.ended.borrow();
+        ended.iter().filter(|(_, how)| *how == Ending::AtOnce).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+impl Manager for Several {
+    fn kind(&self) -> ManagerKind {
+        ManagerKind::OpenNebula
+    }
+
+    fn phases(&self) -> &'static [Phase] {
+        &Phase::ALL
+    }
+
+    fn version(&self) -> Result<Option<String>, ManagerError> {
+        Ok(None)
+    }
+
+    fn ask(&self, _token: &Token) -> Result<InstanceId, ManagerError> {
+        let number = self.started.get();
+        if number >= self.most {
+            return Err(ManagerError::NotUnderstood("no more".to_owned()));
+        }
+        self.started.set(number + 1);
+        Ok(InstanceId::read(&format!("i-{number}")).unwrap())
+    }
+
+    fn find(&self, _token: &Token) -> Result<Option<InstanceId>, ManagerError> {
+        Ok(None)
+    }
+
+    fn look(&self, id: &InstanceId) -> Look {
+        if self.ended_at_once().contains(&id.to_string()) {
+            return if self.is_dead { Err(dead()) } else { seen(Phase::Done, "DONE") };
+        }
+        let number = Self::number(id);
+        let at = self.looks.borrow()[number];
+        self.looks.borrow_mut()[number] += 1;
+        let way = &self.ways[number];
+        let phase = way[at.min(way.len() - 1)];
+        seen(phase, phase.name())
+    }
+
+    fn end(&self, id: &InstanceId, how: Ending) -> Result<(), ManagerError> {
+        self.ended.borrow_mut().push((id.to_string(), how));
+        if self.is_dead { Err(dead()) } else { Ok(()) }
+    }
+
+    fn by_hand(&self, id: &InstanceId) -> String {
+        format!("end {id}")
+    }
+
+    fn find_by_hand(&self, token: &Token) -> String {
+        format!("find {token}")
+    }
+}
+
+#[test]
+fn several_are_asked_for_at_once_and_told_to_end_when_the_last_runs() {
+    use Phase::*;
+    let quick: &[Phase] = &[Running, Running, Running, Running, Done];
+    let slow: &[Phase] = &[Pending, Transfer, Boot, Running, Shutdown, Done];
+    let several = Several::of(&[quick, slow, quick]);
+    let followed = several.goes(&Stepped::default()).unwrap();
+    let ids: Vec<&str> = followed.iter().map(|of| of.id.as_str()).collect();
+    assert_eq!(ids, ["i-0", "i-1", "i-2"]);
+    assert_eq!(followed[1].token, Token::of(1));
+    let begin_ns = |number: usize, phase| {
+        let begins = &followed[number].begins;
+        begins.iter().find(|begin: &&Begin| begin.phase == phase).unwrap().ns
+    };
+    assert!(begin_ns(0, Running) < begin_ns(1, Transfer), "one clock for all");
+    for number in 0..3 {
+        assert_eq!(begin_ns(number, Pending), 0);
+        assert!(begin_ns(number, Shutdown) > begin_ns(1, Running), "the last runs");
+        assert!(begin_ns(number, Done) > begin_ns(number, Shutdown));
+    }
+    let told = several.ended.borrow();
+    assert!(told.len() == 3 && told.iter().all(|(_, how)| *how == Ending::Usual), "{told:?}");
+}
+
+#[test]
+fn what_goes_wrong_with_one_ends_all() {
+    use Phase::*;
+    let several = Several::of(&[&[Running], &[Boot, Pending], &[Pending]]);
+    let fault = several.goes(&Stepped::default()).unwrap_err();
+    assert_eq!((fault.phase, fault.id.as_ref().unwrap().as_str()), (Boot, "i-1"));
+    insta::assert_snapshot!(fault.to_string(), @r"
+    instance i-1: the manager put the instance back from boot to pending
+      instance i-1 was ended; nothing is left on the manager
+      instance i-0 was ended; nothing is left on the manager
+      instance i-2 was ended; nothing is left on the manager
+    ");
+    assert!(!fault.leaves_something());
+    assert_eq!(several.ended_at_once(), ["i-0", "i-1", "i-2"]);
+    // One that runs may end by itself while others are on their way.
+    let several = Several::of(&[&[Running, Done], &[Pending]]);
+    let fault = several.goes(&Stepped::default()).unwrap_err();
+    assert!(matches!(fault.cause, FaultCause::EndedByItself { .. }), "{fault}");
+    let several = Several { most: 2, ..Several::of(&[&[Running], &[Running], &[Running]]) };
+    let fault = several.goes(&Stepped::default()).unwrap_err();
+    assert_eq!((fault.phase, &fault.id), (Pending, &None));
+    assert_eq!(several.ended_at_once(), ["i-0", "i-1"], "one that was not started is not ended");
+}
+
+#[test]
+fn of_a_dead_manager_every_instance_is_named_and_it_is_waited_for_once() {
+    use Phase::*;
+    let several = Several { is_dead: true, ..Several::of(&[&[Boot, Pending], &[Boot], &[Boot], &[Boot]]) };
+    let clock = Stepped::default();
+    let fault = several.goes(&clock).unwrap_err();
+    assert!(fault.leaves_something() && fault.others.len() == 3);
+    let said = fault.to_string();
+    for id in ["i-0", "i-1", "i-2", "i-3"] {
+        assert!(said.contains(&format!("instance {id} MAY STILL BE THERE")), "{said}");
+        assert!(said.contains(&format!("end it with: end {id}")), "{said}");
+    }
+    assert!(clock.now_ns() < 12 * S, "{}", clock.now_ns());
+}
+
+#[test]
+fn an_interrupt_ends_all_of_them() {
+    let several = Several::of(&[&[Phase::Pending], &[Phase::Running]]);
+    let clock = Stepped { interrupt_after: Cell::new(Some(2)), ..Stepped::default() };
+    let fault = several.goes(&clock).unwrap_err();
+    assert_eq!(fault.cause, FaultCause::Interrupted);
+    assert_eq!(several.ended_at_once(), ["i-0", "i-1"]);
+    assert!(!fault.leaves_something());
 }

@@ -26,10 +26,15 @@ pub enum Way {
 impl Way {
     /// EC2's list with the one instance `i-1` in a state.
     pub fn described(code: u32, name: &str) -> Self {
+        Self::described_of("i-1", code, name)
+    }
+
+    /// The same with another instance.
+    pub fn described_of(id: &str, code: u32, name: &str) -> Self {
         Self::Answer(
             200,
             format!(
-                "<a><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><code>{code}</code>\
+                "<a><reservationSet><item><instancesSet><item><instanceId>{id}</instanceId><instanceState><code>{code}</code>\
                  <name>{name}</name></instanceState></item></instancesSet></item></reservationSet></a>"
             ),
         )

@@ -23,7 +23,7 @@ struct Counted {
     name: MachineName,
     machine: Machine,
     /// Its statistics file.
-    disk: String,
+    disk: Option<String>,
 }
 
 /// What was counted until a moment.
@@ -73,7 +73,8 @@ impl Course {
         let counted = counted.map(|((index, machine), disk)| Counted {
             name: machines[index].label.into(),
             machine: machine.clone(),
-            disk: DiskStatistics::path(disk),
+            // What a directory of the user's is on need not be a device that the kernel counts.
+            disk: disk.as_deref().map(DiskStatistics::path).filter(|path| machine.read_file(path).is_ok()),
         });
         let [_, node] = instance.machines();
         // How fast a wire of the user's is, is not known.
@@ -111,7 +112,8 @@ impl Course {
     /// What the machines and the link have done, without instructions.
     fn count(&self, lab: &Lab) -> Result<Counters, MachineError> {
         let disk = |counted: &Counted| {
-            let text = counted.machine.read_file(&counted.disk)?;
+            let Some(disk) = &counted.disk else { return Ok(None) };
+            let text = counted.machine.read_file(disk)?;
             Ok(DiskStatistics::parse(&String::from_utf8_lossy(&text)))
         };
         let disks = self.counted.iter().map(disk).collect::<Result<_, MachineError>>()?;
@@ -184,6 +186,12 @@ impl Course {
         lives(self.image_bytes, &self.states, &self.ends_ns, boots)
     }
 
+    /// In which state that has ended the instances were at a time of the node's clock, what the laboratory needed before it included; in the one
+    /// that they are in at another time.
+    pub(super) fn state_at(&self, at_ns: u64) -> LifeState {
+        state_at(&self.states, at_ns.saturating_sub(self.asked_ns)).unwrap_or(self.state)
+    }
+
     /// Ends the state that the instances are in; when, on the node's clock.
     pub(super) fn close(&mut self, lab: &Lab) -> Result<u64, MachineError> {
         let (now_ns, instructions) = self.clock(lab, self.state)?;
@@ -244,6 +252,11 @@ impl Course {
     }
 }
 
+fn state_at(states: &[StateRecord], since_asked_ns: u64) -> Option<LifeState> {
+    let is_in = |state: &&StateRecord| (state.begin_ns..state.end_ns).contains(&since_asked_ns);
+    states.iter().find(is_in).map(|state| state.state)
+}
+
 /// The lives of instances from the states of all of them, and from the ends of each state for each instance, if they differ.
 fn lives(
     image_bytes: u64,
@@ -282,6 +295,14 @@ mod tests {
             assert_eq!((life.whole_ns(), life.unaccounted_ns()), (life.in_states_ns(), 0));
             assert_eq!(life.states[0].from_repository_bytes, 7, "it is that of all of them");
         }
+    }
+
+    #[test]
+    fn what_happened_at_a_time_happened_in_the_state_of_that_time() {
+        let states = [state(LifeState::Boot, 100, 900, 50), state(LifeState::Running, 900, 2_000, 100)];
+        assert_eq!(state_at(&states, 120), Some(LifeState::Boot));
+        assert_eq!(state_at(&states, 900), Some(LifeState::Running));
+        assert_eq!(state_at(&states, 2_000), None);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The life of instances: their image comes, they boot, their workload runs, they end, and their images are removed, with the time of each.
 
-use nestor_lab::{BootedInstance, BuildError, Instance, Lab, LabProblem, NetworkLoss};
-use nestor_machine::Loss;
+use nestor_lab::{BootedInstance, BuildError, Instance, Lab, LabProblem};
 use nestor_results::{Environment, FailureCause, InstanceLife, LifeState, TraceMode};
 use nestor_workload::LifeCycle;
 
 use super::course::{Boot, Course};
 use super::several::{Beside, RanInAll};
 use super::watched_run::WatchedRun;
-use super::{CellError, CellRequest, Timed, environment, explained, lay_out, place_in, place_on};
+use super::{
+    CellError, CellRequest, Timed, environment, explained, lay_out, place_in, place_on, require_prefetch,
+    with_ended_servers,
+};
 
 /// What is said of several instances where requests were to be recorded.
 const NOT_RECORDED: &str = "requests are not recorded with several instances, and the layers below them are not told apart: their states say what \
@@ -102,7 +104,11 @@ fn explained_of(error: CellError, lab: &Lab, booted: &[BootedInstance]) -> CellE
 
 /// Takes instances down that were not booted; the error with what has ended on the network, if it comes from that.
 fn given_up(lab: &mut Lab, instance: Instance<'_>, error: CellError) -> CellError {
-    let told = lost(error, |loss| lab.network_loss(instance.network(), loss));
+    let told = within_state(error, |error| match error.loss() {
+        Some(loss) => CellError::Network(lab.network_loss(instance.network(), loss)),
+        None if error.cause() == FailureCause::MachineLost => error,
+        None => with_ended_servers(error, lab, instance.network()),
+    });
     lab.give_up_instance(instance);
     told
 }
@@ -148,8 +154,7 @@ fn live(
     let boots = booted.iter().map(|instance| course.of_boot(&instance.built));
     let boots = boots.collect::<Result<Vec<_>, _>>()?;
     course.state = LifeState::Running;
-    let instances = booted.split_first().ok_or(BuildError::Lab(LabProblem::MachineEnded))?;
-    let timed = run(lab, course, instances, running, booted_ns, progress)?;
+    let timed = run(lab, course, booted, running, booted_ns, progress)?;
     progress(if booted.len() > 1 { "shutting the instances down" } else { "shutting the instance down" });
     let ended = lab.shut_down_instances(booted)?;
     course.note_ends(ended.iter().map(|span| span.end_ns).collect());
@@ -166,11 +171,12 @@ fn live(
 fn run(
     lab: &Lab,
     course: &mut Course,
-    (first, others): (&BootedInstance, &[BootedInstance]),
+    booted: &[BootedInstance],
     running: &CellRequest<'_>,
     booted_ns: u64,
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
+    let (first, others) = booted.split_first().ok_or(BuildError::Lab(LabProblem::MachineEnded))?;
     let place = place_in(&first.built)?;
     let watched = WatchedRun::start(lab, &first.built, running, &place, progress)?;
     let put = watched.put();
@@ -183,21 +189,32 @@ fn run(
     let timed = watched.finish(first, progress);
     let timed = others.finish(running, timed?)?;
     resumed?;
+    require_prefetches(lab, course, booted)?;
     lab.set_timing(true)?;
     course.resume(lab, LifeState::Shutdown, closed?)?;
     Ok(timed)
 }
 
-/// The same with what has ended on the network, if it comes from that.
-fn lost(error: CellError, of: impl Fn(Loss) -> NetworkLoss) -> CellError {
+/// Refuses lives of which an image no longer came that was to be copied behind the guest's back. They are in the state then in which it ended.
+fn require_prefetches(lab: &Lab, course: &mut Course, booted: &[BootedInstance]) -> Result<(), CellError> {
+    for instance in booted {
+        if let Err(e) = require_prefetch(lab, &instance.built) {
+            if let CellError::Prefetch(failed) = &e {
+                course.state = failed.at_ns.map_or(course.state, |at_ns| course.state_at(at_ns));
+            }
+            return Err(e);
+        }
+    }
+    Ok(())
+}
+
+/// The same with something made of the error within its state.
+fn within_state(error: CellError, make: impl Fn(CellError) -> CellError) -> CellError {
     match error {
         CellError::InLife { state, source } => {
-            CellError::InLife { state, source: Box::new(lost(*source, of)) }
+            CellError::InLife { state, source: Box::new(within_state(*source, make)) }
         }
-        other => match other.loss() {
-            Some(loss) => CellError::Network(of(loss)),
-            None => other,
-        },
+        other => make(other),
     }
 }
 

@@ -29,7 +29,9 @@ mod watched_run;
 
 use std::io;
 
-use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, LinkProblem, NetworkLoss, Seed, Top};
+use nestor_lab::{
+    BuildError, BuiltStack, FailedPrefetch, Lab, LabProblem, LinkProblem, Network, NetworkLoss, Seed, Top,
+};
 use nestor_machine::{Cause, Command, Loss, Machine, MachineError, ProgramEnd};
 use nestor_workload::{LoadError, LoadResult, Place, Target};
 
@@ -60,6 +62,8 @@ enum CellError {
     Network(NetworkLoss),
     #[error(transparent)]
     Recorder(Box<recorder::FailedRecorder>),
+    #[error(transparent)]
+    Prefetch(Box<FailedPrefetch>),
     #[error("{0}\n{1}")]
     Full(String, String),
     #[error("{0}\n{1}")]
@@ -129,7 +133,11 @@ fn measure_on_fresh_stack(
     if let Some(why) = lost {
         environment.settings.insert("built at the second attempt".to_owned(), why);
     }
-    let measured = measure_on(lab, &built, request, progress).map_err(|e| explained(e, lab, &built));
+    let measured = measure_on(lab, &built, request, progress).and_then(|timed| {
+        require_prefetch(lab, &built)?;
+        Ok(timed)
+    });
+    let measured = measured.map_err(|e| explained(e, lab, &built));
     if measured.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
@@ -140,6 +148,12 @@ fn measure_on_fresh_stack(
     let measured = measured?;
     taken_down?;
     Ok(measured)
+}
+
+/// Refuses what was measured while an image no longer came that was to be copied behind the guest's back.
+fn require_prefetch(lab: &Lab, built: &BuiltStack) -> Result<(), CellError> {
+    let failed = lab.failed_prefetch(built)?;
+    failed.map_or(Ok(()), |failed| Err(CellError::Prefetch(Box::new(failed))))
 }
 
 /// Refuses a load that was told nothing of writes that a full server had refused: a client reports an error that comes between two calls of an
@@ -165,9 +179,9 @@ fn explained(error: CellError, lab: &Lab, built: &BuiltStack) -> CellError {
     if error.cause() == FailureCause::MachineLost {
         return error;
     }
-    let ended = lab.ended_servers(built);
-    if !ended.is_empty() {
-        return CellError::ServerEnded(error.to_string(), ended.join("\n"));
+    let error = with_ended_servers(error, lab, built.network());
+    if matches!(error, CellError::ServerEnded(..)) {
+        return error;
     }
     let withdrawn = match &error {
         CellError::Load(LoadError::Stale { .. }) => lab.stale_exports(built),
@@ -178,10 +192,19 @@ fn explained(error: CellError, lab: &Lab, built: &BuiltStack) -> CellError {
         return CellError::Withdrawn(error.to_string(), withdrawn.join("\n"));
     }
     let full = match &error {
-        CellError::Load(_) => lab.full_file_systems(built),
+        CellError::Load(_) | CellError::Prefetch(_) => lab.full_file_systems(built),
         _ => Vec::new(),
     };
     if full.is_empty() { error } else { CellError::Full(error.to_string(), full.join("\n")) }
+}
+
+/// An error with what the servers said that have ended on a network, if any has.
+fn with_ended_servers(error: CellError, lab: &Lab, of: Network<'_>) -> CellError {
+    let ended = lab.ended_servers(of);
+    if ended.is_empty() {
+        return error;
+    }
+    CellError::ServerEnded(error.to_string(), ended.join("\n"))
 }
 
 impl CellError {
@@ -216,6 +239,8 @@ impl CellError {
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
             Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
             Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
+            Self::Prefetch(failed) if failed.cause == Cause::NoSpace => FailureCause::NoSpace,
+            Self::Prefetch(_) | Self::Build(BuildError::ServerEnded { .. }) => FailureCause::Other,
             Self::Build(BuildError::OtherBytes { .. }) => FailureCause::Other,
             Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
             Self::Build(BuildError::Lab(problem)) => cause_of_lab(problem),

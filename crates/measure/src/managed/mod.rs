@@ -1,4 +1,4 @@
-//! A bench at the manager of a cloud: each cell is one instance that it starts and ends. No machine there is Nestor's.
+//! A bench at the manager of a cloud: each cell is one instance that it starts and ends, or several at once. No machine there is Nestor's.
 
 mod login;
 mod record;
@@ -22,7 +22,10 @@ use crate::cell::{CellBegin, CellEnd, CellRequest};
 /// An instance may take so long until it runs, and so long until it has ended: an image of 21 GB at 100 Mbit/s takes half an hour.
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// Instances of one manager, one after the other.
+/// Lives that were gone through, with who told them and how often it was asked.
+type Lived = (Vec<Followed>, Box<dyn Manager>, Pace);
+
+/// Instances of one manager.
 pub struct ManagerBench {
     place: Place,
     url: ManagerUrl,
@@ -64,10 +67,10 @@ impl ManagerBench {
         request: &CellRequest<'_>,
         environment: &mut Environment,
         progress: &dyn Fn(&str),
-    ) -> Result<(Followed, Box<dyn Manager>, Pace), Box<Fault>> {
+    ) -> Result<Lived, Box<Fault>> {
         let early = |e: ManagerError| {
             let (phase, cause) = (nestor_manager::Phase::Pending, FaultCause::Manager(e));
-            Box::new(Fault { phase, cause, id: None, left: Left::Nothing })
+            Box::new(Fault { phase, cause, id: None, left: Left::Nothing, others: Vec::new() })
         };
         let nothing_asked =
             || ManagerError::NotUnderstood("the stack has no instance of a manager".to_owned());
@@ -78,13 +81,15 @@ impl ManagerBench {
         environment.settings.extend(version.map(|version| ("manager version".to_owned(), version)));
         let pace = Pace { poll_ns: instance.poll.get(), limit_ns: nanoseconds(LIMIT) };
         let clock = OwnClock { began: Instant::now(), stop: &self.stop };
-        let followed = follow(&*manager, &Token::fresh(), pace, &clock, progress)?;
+        let instances = request.workload.life().map_or(1, |life| life.count);
+        let tokens: Vec<Token> = (0..instances).map(|_| Token::fresh()).collect();
+        let followed = follow(&*manager, &tokens, pace, &clock, progress)?;
         Ok((followed, manager, pace))
     }
 
     /// Keeps what a person has to know although the result of the cell may not be kept.
     fn note_left(&self, fault: &Fault) {
-        if matches!(fault.left, Left::Instance { .. } | Left::Perhaps { .. }) {
+        if fault.leaves_something() {
             self.left.lock().unwrap_or_else(PoisonError::into_inner).push(fault.to_string());
         }
     }
@@ -104,8 +109,8 @@ impl Bench for ManagerBench {
         let (outcome, marks) = match self.live(request, &mut environment, progress) {
             Ok((followed, manager, pace)) => {
                 environment.settings.extend(record::settings(&followed));
-                let life = record::life(&followed, &*manager, pace);
-                (Outcome::Measured(record::measured(request, life)), vec![Mark::Declared])
+                let lives = record::lives(&followed, &*manager, pace);
+                (Outcome::Measured(record::measured(request, lives)), vec![Mark::Declared])
             }
             Err(fault) => {
                 self.note_left(&fault);

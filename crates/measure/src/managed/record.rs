@@ -40,14 +40,36 @@ pub(super) fn environment(place: &Place, request: &CellRequest<'_>) -> Environme
     }
 }
 
-/// What the manager said of the instance.
-pub(super) fn settings(followed: &Followed) -> BTreeMap<String, String> {
-    let details = followed.details.iter().map(|(name, value)| (format!("instance {name}"), value.clone()));
-    details.chain([("instance".to_owned(), followed.id.to_string())]).collect()
+/// What the manager said of the instances; of several what is not the same, in their order.
+pub(super) fn settings(all: &[Followed]) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for followed in all {
+        let details =
+            followed.details.iter().map(|(name, value)| (format!("instance {name}"), value.clone()));
+        for (name, value) in details.chain([("instance".to_owned(), followed.id.to_string())]) {
+            let said = settings.entry(name).or_default();
+            if !said.contains(&value) {
+                said.push(value);
+            }
+        }
+    }
+    settings.into_iter().map(|(name, said)| (name, said.join(", "))).collect()
+}
+
+/// The lives of instances that were asked for at once. One that ran waited until the last did.
+pub(super) fn lives(all: &[Followed], manager: &dyn Manager, pace: Pace) -> Vec<InstanceLife> {
+    let mut lives: Vec<InstanceLife> = all.iter().map(|followed| life(followed, manager, pace)).collect();
+    let runs_ns = |life: &InstanceLife| life.state(LifeState::Running).map_or(0, |running| running.begin_ns);
+    let last_ns = lives.iter().map(runs_ns).max().unwrap_or_default();
+    let states = lives.iter_mut().flat_map(|life| &mut life.states);
+    for running in states.filter(|state| state.state == LifeState::Running) {
+        running.waited_ns = last_ns.saturating_sub(running.begin_ns).min(running.group_ns());
+    }
+    lives
 }
 
 /// The life, with a state for each phase that it went through.
-pub(super) fn life(followed: &Followed, manager: &dyn Manager, pace: Pace) -> InstanceLife {
+fn life(followed: &Followed, manager: &dyn Manager, pace: Pace) -> InstanceLife {
     let phases = followed.begins.iter().zip(followed.begins.iter().skip(1));
     let states =
         phases.clone().map(|(begin, end)| StateRecord::uncounted(state_of(begin.phase), begin.ns, end.ns));
@@ -71,16 +93,16 @@ pub(super) fn life(followed: &Followed, manager: &dyn Manager, pace: Pace) -> In
     InstanceLife { states: states.collect(), managed: Some(Box::new(managed)), ..InstanceLife::default() }
 }
 
-/// One life in which no load ran.
-pub(super) fn measured(request: &CellRequest<'_>, life: InstanceLife) -> Measured {
+/// Lives in which no load ran.
+pub(super) fn measured(request: &CellRequest<'_>, lives: Vec<InstanceLife>) -> Measured {
     let load = LoadResult {
         engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
         workload: request.workload.to_string(),
         scale_factor: 1.0,
-        elapsed_ns: life.whole_ns(),
+        elapsed_ns: lives.iter().map(InstanceLife::whole_ns).max().unwrap_or_default(),
         ..LoadResult::default()
     };
-    Measured { load, lives: vec![life], ..Measured::default() }
+    Measured { load, lives, ..Measured::default() }
 }
 
 #[cfg(test)]
@@ -156,5 +178,31 @@ mod tests {
         assert_eq!(managed.state(LifeState::Running).unwrap().recorded_s, None);
         assert_eq!(managed.uncertain_ns(LifeState::Shutdown), Some(10));
         assert!(managed.not_told_apart().any(|state| state == LifeState::Transfer));
+    }
+
+    #[test]
+    fn one_that_runs_waits_for_the_last_and_what_is_common_to_all_is_said_once() {
+        let of = |id: &str, runs_ns: u64, node: &str| Followed {
+            id: InstanceId::read(id).unwrap(),
+            token: Token::of(1),
+            begins: vec![
+                begin(Phase::Pending, 0, None),
+                begin(Phase::Running, runs_ns, None),
+                begin(Phase::Shutdown, 100, None),
+                begin(Phase::Done, 120, None),
+            ],
+            details: vec![("node", node.to_owned()), ("type", "small".to_owned())],
+        };
+        let all = [of("7", 30, "n1"), of("8", 90, "n2")];
+        let lives = lives(&all, &Silent, Pace { poll_ns: 5, limit_ns: 9 });
+        let running = |number: usize| lives[number].state(LifeState::Running).unwrap();
+        assert_eq!((running(0).waited_ns, running(1).waited_ns), (60, 0));
+        assert_eq!((running(0).duration_ns(), running(1).duration_ns()), (10, 10));
+        assert_eq!((lives[0].whole_ns(), lives[1].whole_ns()), (60, 120));
+        assert!(lives.iter().all(|life| life.unaccounted_ns() == 0));
+        let settings = settings(&all);
+        let said: Vec<&str> =
+            ["instance", "instance node", "instance type"].map(|name| &*settings[name]).into();
+        assert_eq!(said, ["7, 8", "n1, n2", "small"]);
     }
 }

@@ -8,7 +8,7 @@ use super::study::full_report;
 use super::traced::{explanation, traced_runs};
 use crate::{RunView, render_run, render_study};
 
-fn opened(html: &str, width: u32) -> Option<Page> {
+pub fn opened(html: &str, width: u32) -> Option<Page> {
     let Some(chromium) = chromium() else {
         eprintln!("not tried: chromium is not installed");
         return None;
@@ -18,7 +18,7 @@ fn opened(html: &str, width: u32) -> Option<Page> {
     Some(page)
 }
 
-fn pages() -> [String; 2] {
+pub fn pages() -> [String; 2] {
     let runs = traced_runs(1, 5);
     let view = RunView {
         explanation: Some(explanation()),

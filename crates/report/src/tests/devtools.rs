@@ -97,9 +97,9 @@ impl Page {
         }
     }
 
-    /// The value of an expression of the page.
+    /// The value of an expression of the page; of a promise, what it comes to.
     pub fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({"expression": expression, "returnByValue": true});
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", asked);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
         result["result"]["value"].clone()

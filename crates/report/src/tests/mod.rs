@@ -1,6 +1,7 @@
 //! Tests of the crate. All numbers in the fixtures are made up.
 
 mod accessible;
+mod axe;
 mod browser;
 mod claims;
 mod devtools;

@@ -4,7 +4,7 @@ use nestor_results::{LifeState, LivesCompared, LivesSummary};
 use nestor_statistics::{Mean, median};
 use nestor_text::{Align, Table, TimeBars, visible_in_columns};
 
-use super::managed_life::managed_table;
+use super::managed_life::{managed_group, managed_table};
 use super::or_dash;
 use crate::style::Style;
 use crate::units;
@@ -30,6 +30,9 @@ pub(super) fn life_tables(lives: &[LifeView], style: Style) -> Vec<String> {
 }
 
 fn group_table(first: &LifeView, lives: &[LifeView], style: Style) -> Vec<String> {
+    if first.manager.is_some() {
+        return managed_group(lives, style);
+    }
     let full = of_group(first, lives, true);
     let fitting = if full.width() <= style.width { full } else { of_group(first, lives, false) };
     let mut lines = vec![String::new()];
@@ -54,16 +57,16 @@ fn group_table(first: &LifeView, lives: &[LifeView], style: Style) -> Vec<String
 }
 
 /// The least, the middle and the most of what several instances took, in seconds.
-struct Spread([f64; 3]);
+pub(super) struct Spread([f64; 3]);
 
 impl Spread {
     /// `None` of none.
-    fn of(mut seconds: Vec<f64>) -> Option<Self> {
+    pub(super) fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         Some(Self([*seconds.first()?, median(&seconds)?, *seconds.last()?]))
     }
 
-    fn cells(of: Option<Self>) -> [String; 3] {
+    pub(super) fn cells(of: Option<Self>) -> [String; 3] {
         of.map_or_else(
             || [const { String::new() }; 3],
             |spread| spread.0.map(|seconds| format!("{seconds:.3}")),

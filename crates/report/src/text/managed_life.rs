@@ -1,12 +1,46 @@
-//! The life of an instance that a manager started: its states, how well they are known, and how the manager calls them.
+//! The lives of instances that a manager started: their states, how well they are known, and how the manager calls them.
 
+use nestor_results::LifeState;
 use nestor_text::{Align, Table, TimeBars};
 
-use super::life::{BAR, bar, nanoseconds};
+use super::life::{BAR, Spread, bar, nanoseconds};
 use super::or_dash;
 use crate::style::Style;
 use crate::units;
 use crate::view::LifeView;
+
+/// What is not known of a cloud's machines.
+const NOT_COUNTED: &str = "links, disks and processors are the cloud's, and nothing of them is counted";
+
+/// A row for each state that any of several instances had.
+pub(super) fn managed_group(lives: &[LifeView], style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let name = format!("life of {}", units::plural(lives.len(), "instance"));
+    let mut table = Table::new(&[Left, Right, Right, Right, Right]);
+    table.row(&[name.as_str(), "first", "median", "last", "±"]);
+    for state in LifeState::ALL {
+        let of_each: Vec<_> =
+            lives.iter().flat_map(|life| &life.states).filter(|row| row.state == state).collect();
+        let Some(spread) = Spread::of(of_each.iter().map(|row| row.seconds).collect()) else { continue };
+        let uncertain = of_each.iter().filter_map(|row| Some(row.managed.as_ref()?.uncertain_s));
+        let mut cells = vec![state.to_string()];
+        cells.extend(Spread::cells(Some(spread)));
+        cells.push(or_dash(uncertain.max_by(f64::total_cmp).map(|seconds| format!("{seconds:.3}"))));
+        table.row(&cells);
+    }
+    let mut whole = vec!["whole".to_owned()];
+    whole.extend(Spread::cells(Spread::of(lives.iter().map(|life| life.whole_s).collect())));
+    table.row(&whole);
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines());
+    let how = "all were asked for at once, and told to end when the last ran; who ran before waited, which is no part of its life; ± is the most \
+               by which the seconds of one may be wrong";
+    let words = lives.first().map(LifeView::manager_words).unwrap_or_default();
+    // Of the first, whose name says nothing of the others.
+    let below = words.into_iter().skip(1).chain([how, NOT_COUNTED].map(str::to_owned));
+    lines.extend(below.flat_map(|words| style.wrapped("  ", 4, &words)).map(|line| style.faint(&line)));
+    lines
+}
 
 /// On a narrow terminal without bars and without the manager's names.
 pub(super) fn managed_table(life: &LifeView, style: Style) -> Vec<String> {
@@ -14,8 +48,7 @@ pub(super) fn managed_table(life: &LifeView, style: Style) -> Vec<String> {
     let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
     lines.extend(fitting.lines());
-    let counted = "links, disks and processors are the cloud's, and nothing of them is counted".to_owned();
-    let below = life.manager_words().into_iter().chain([counted]);
+    let below = life.manager_words().into_iter().chain([NOT_COUNTED.to_owned()]);
     lines.extend(below.flat_map(|words| style.wrapped("  ", 4, &words)).map(|line| style.faint(&line)));
     lines
 }

@@ -50,7 +50,9 @@ impl<'a> MediumFacts<'a> {
             },
             profile,
             class,
-            is_file: stack.is_some_and(|stack| stack.medium().medium_kind() == Some(MediumKind::File)),
+            is_file: stack.is_some_and(|stack| {
+                matches!(stack.medium().medium_kind(), Some(MediumKind::File | MediumKind::Directory))
+            }),
             layer: last.map(|l| l.layer.as_str()).filter(|_| measured.layers.len() > 1),
         }
     }

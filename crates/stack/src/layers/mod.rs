@@ -54,6 +54,7 @@ static REGISTRY: &[&LayerSpec] = &[
     &media::null::LAYER,
     &media::dev::LAYER,
     &media::file::LAYER,
+    &media::dir::LAYER,
 ];
 
 /// A layer that is suggested where others do not fit together.

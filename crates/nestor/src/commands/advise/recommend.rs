@@ -19,7 +19,7 @@ use super::known::Runs;
 use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
 use super::question::Asked;
 use super::{AdviseArguments, From, access, settle_place};
-use crate::commands::study::{plan_lines, written_paths};
+use crate::commands::study::{WrittenMedium, plan_lines, written_media};
 use crate::output::{print_json, say};
 use crate::results_file::open_for;
 
@@ -34,7 +34,7 @@ struct Planned<'a> {
     #[serde(flatten)]
     plan: &'a ScreeningPlan,
     /// Devices and files of the user's on which everything is lost.
-    writes_to: Vec<String>,
+    writes_to: Vec<WrittenMedium>,
 }
 
 /// Answers and prints.
@@ -49,7 +49,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         from_store(&store, &asked, arguments)?
     } else {
         let plan = planned(&store, &asked, arguments)?;
-        let writes_to = written_paths(&asked.all_stacks())?;
+        let writes_to = written_media(&asked.all_stacks())?;
         let text = plan_text(&plan, &asked.workload) + &plan_lines(&writes_to);
         if arguments.plan {
             match arguments.lab.json {

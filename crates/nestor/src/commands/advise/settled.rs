@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::{AdviseArguments, From, access, settle_place};
-use crate::commands::study::{check_profiles, plan_lines, written_paths};
+use crate::commands::study::{WrittenMedium, check_profiles, plan_lines, written_media};
 use crate::output::{columns, print_json, say};
 use crate::results_file::open_for;
 
@@ -41,7 +41,7 @@ struct Planned {
     stacks: Vec<String>,
     workloads: Vec<String>,
     /// Devices and files of the user's on which everything is lost.
-    writes_to: Vec<String>,
+    writes_to: Vec<WrittenMedium>,
     blocks: u32,
     cells: usize,
     expected_s: f64,
@@ -98,7 +98,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     let plan = Planned {
         stacks: part.stacks.iter().map(ToString::to_string).collect(),
         workloads: part.workloads.iter().map(ToString::to_string).collect(),
-        writes_to: written_paths(&part.stacks)?,
+        writes_to: written_media(&part.stacks)?,
         blocks: part.replications,
         cells,
         expected_s: cell_s * cells as f64 + opening_s(),

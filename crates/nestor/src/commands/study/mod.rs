@@ -19,7 +19,7 @@ use crate::studies::{OWN_STUDIES, study_called, title};
 
 pub use carry_out::{carry_out, prepare};
 pub use plan::time_rests_on;
-pub use user_media::{plan_lines, written_paths};
+pub use user_media::{WrittenMedium, plan_lines, written_media};
 
 /// Runs a study from its file, or goes on with it, and writes its report.
 ///

@@ -6,7 +6,7 @@ use nestor_results::{StudyEffort, StudyRecord, duration_words, whole_minutes};
 use nestor_slurm::{Spread, SpreadExtent};
 use serde::Serialize;
 
-use super::user_media::{plan_lines, written_paths};
+use super::user_media::{WrittenMedium, plan_lines, written_media};
 use crate::output::{print_json, say, table};
 
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct PlanView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     slurm: Option<&'a Spread>,
     /// Devices and files of the user's on which everything is lost.
-    writes_to: Vec<String>,
+    writes_to: Vec<WrittenMedium>,
     /// The order of the first block: stack, workload.
     first_block: Vec<(String, String)>,
 }
@@ -60,7 +60,7 @@ pub fn print_plan(
         place: record.ground.as_asked(),
         side_by_side,
         slurm: spread,
-        writes_to: written_paths(&study.stacks)?,
+        writes_to: written_media(&study.stacks)?,
         first_block: first
             .into_iter()
             .map(|cell| (cell.stack.to_string(), cell.workload.to_string()))
@@ -114,7 +114,7 @@ fn summary_text(
             duration_words(budget)
         ));
     }
-    text.push_str(&plan_lines(&written_paths(&record.study.stacks)?));
+    text.push_str(&plan_lines(&written_media(&record.study.stacks)?));
     let (data, results) = (effort.data_bytes(), effort.results_bytes);
     text.push_str(&format!(
         "  {}; space: up to {} for data, {} for results\n",

@@ -5,14 +5,32 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nestor_results::WrittenStack;
+use nestor_stack::MediumKind;
 use nestor_text::shell_quoted as quoted;
+use serde::{Serialize, Serializer};
 
-/// Devices and files of the user's that stacks have as media, each once: everything on them is lost.
+/// Something of the user's that a stack has as its medium.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WrittenMedium {
+    /// The device, file or directory.
+    pub path: String,
+    /// Whether it is a directory, in which only a new one is written to; everything on other media is lost.
+    pub is_directory: bool,
+}
+
+/// As its path.
+impl Serialize for WrittenMedium {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.path)
+    }
+}
+
+/// Devices, files and directories of the user's that stacks have as media, each once.
 ///
 /// # Errors
 /// For a stack that this version does not know: what it writes to is not known either.
-pub fn written_paths<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> Result<Vec<String>> {
-    let mut paths = BTreeSet::new();
+pub fn written_media<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> Result<Vec<WrittenMedium>> {
+    let mut media = BTreeSet::new();
     for written in stacks {
         let Some(stack) = written.value() else {
             bail!(
@@ -21,16 +39,22 @@ pub fn written_paths<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> 
             );
         };
         for medium in [Some(stack.medium()), stack.source().last()].into_iter().flatten() {
-            let is_the_users = medium.medium_kind().is_some_and(|kind| !kind.is_modelled());
-            paths.extend(medium.path().filter(|_| is_the_users).map(|path| path.display().to_string()));
+            let Some(kind) = medium.medium_kind().filter(|kind| !kind.is_modelled()) else { continue };
+            let is_directory = kind == MediumKind::Directory;
+            let paths = medium.path().map(|path| path.display().to_string());
+            media.extend(paths.map(|path| WrittenMedium { path, is_directory }));
         }
     }
-    Ok(paths.into_iter().collect())
+    Ok(media.into_iter().collect())
 }
 
-/// A line of a plan for each path.
-pub fn plan_lines(paths: &[String]) -> String {
-    paths.iter().map(|path| format!("  writes to {path}: destroys everything on it\n")).collect()
+/// A line of a plan for each medium.
+pub fn plan_lines(media: &[WrittenMedium]) -> String {
+    let line = |WrittenMedium { path, is_directory }: &WrittenMedium| match is_directory {
+        true => format!("  writes to {path}: into a new directory, which is removed at the end\n"),
+        false => format!("  writes to {path}: destroys everything on it\n"),
+    };
+    media.iter().map(line).collect()
 }
 
 /// Refuses a study whose file names devices or files that the command line does not.
@@ -41,16 +65,22 @@ pub fn require_allowed<'a>(
     stacks: impl IntoIterator<Item = &'a WrittenStack>,
     allowed: &[PathBuf],
 ) -> Result<()> {
-    let mut missing = written_paths(stacks)?;
-    missing.retain(|path| !allowed.iter().any(|allowed| allowed.as_os_str() == path.as_str()));
+    let mut missing = written_media(stacks)?;
+    missing.retain(|medium| !allowed.iter().any(|allowed| allowed.as_os_str() == medium.path.as_str()));
     if missing.is_empty() {
         return Ok(());
     }
-    let words: Vec<String> = missing.iter().map(|path| format!("--allow {}", quoted(path))).collect();
+    let paths: Vec<&str> = missing.iter().map(|medium| medium.path.as_str()).collect();
+    let words: Vec<String> = paths.iter().map(|path| format!("--allow {}", quoted(path))).collect();
+    let condition = if missing.iter().all(|medium| medium.is_directory) {
+        "if it may"
+    } else {
+        "if you can lose everything on it"
+    };
     bail!(
         "the study writes to {}, which its file names and the command line does not; nothing was begun\n  \
-         if you can lose everything on it, add {}",
-        missing.join(" and "),
+         {condition}, add {}",
+        paths.join(" and "),
         words.join(" ")
     );
 }
@@ -66,6 +96,20 @@ mod tests {
         stacks.iter().map(|stack| (*stack).into()).collect()
     }
 
+    fn paths(stacks: &[&str]) -> Vec<String> {
+        written_media(&written(stacks)).unwrap().into_iter().map(|medium| medium.path).collect()
+    }
+
+    #[test]
+    fn a_directory_keeps_what_is_in_it() {
+        let stacks = written(&["ext4/kvm/raw/dir:/srv/lab"]);
+        let lines = plan_lines(&written_media(&stacks).unwrap());
+        assert_eq!(lines, "  writes to /srv/lab: into a new directory, which is removed at the end\n");
+        let refused = require_allowed(&stacks, &[]).unwrap_err().to_string();
+        assert!(refused.contains("if it may, add --allow /srv/lab"), "{refused}");
+        require_allowed(&stacks, &[PathBuf::from("/srv/lab")]).unwrap();
+    }
+
     #[test]
     fn a_stack_that_is_not_known_is_refused() {
         let stacks = written(&["ext4/hdd", "zfs:of=2031/dev:/dev/sdb"]);
@@ -76,14 +120,14 @@ mod tests {
 
     #[test]
     fn only_media_of_the_users_are_written_to() {
-        assert_eq!(written_paths(&written(&STACKS)).unwrap(), ["/dev/sdb", "/srv/b.img"]);
-        assert!(written_paths(&written(&["ext4/hdd", "ext3/kvm/null"])).unwrap().is_empty());
+        assert_eq!(paths(&STACKS), ["/dev/sdb", "/srv/b.img"]);
+        assert!(paths(&["ext4/hdd", "ext3/kvm/null"]).is_empty());
     }
 
     #[test]
     fn the_medium_of_a_repository_is_written_to_as_well() {
         let sourced = ["ext4/kvm/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/dev:/dev/sdb"];
-        assert_eq!(written_paths(&written(&sourced)).unwrap(), ["/dev/sdb", "/srv/a.img"]);
+        assert_eq!(paths(&sourced), ["/dev/sdb", "/srv/a.img"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Media: modelled disks, a device, a file.
+//! Media: modelled disks, a device, a file, a directory.
 
 pub(super) mod dev;
+pub(super) mod dir;
 pub(super) mod file;
 pub(super) mod hdd;
 pub(super) mod null;
