@@ -24,7 +24,7 @@ pub use answer::{Answer, TimedAnswer};
 pub use machine_facts::Facts;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 24;
+pub const PROTOCOL: u32 = 25;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;

@@ -228,10 +228,10 @@ fn the_two_machines_of_a_source_are_the_labs_or_the_users() {
                             ^^^ only repositories of the lab serve an overlay over NFS
       omit it: qemu-nbd serves it; or use `--on emulated`
     ");
-    insta::assert_snapshot!(refused(&format!("ext4/vbox/copy:scp/{USERS_MEDIA}"), "this"), @r"
+    insta::assert_snapshot!(refused(&format!("ext4/vmware/copy:scp/{USERS_MEDIA}"), "this"), @r"
     a stack cannot be used
-      ext4/vbox/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
-           ^^^^ vbox does not run images that come from a source
+      ext4/vmware/copy:scp/ext4/file:/srv/a.img//link/raw/ext4/file:/srv/b.img
+           ^^^^^^ vmware does not run images that come from a source
       use kvm or tcg, or an image without a source
     ");
     let with_rate = format!("ext4/kvm/copy:scp/{}", USERS_MEDIA.replace("link", "link:rate=1mbit"));

@@ -80,6 +80,7 @@ impl LabMachine {
             qemu: None,
             accelerator: Some(Accelerator::Tcg),
             under_xen,
+            runs_virtualbox: false,
             xen_guest: None,
             kernel: file("kernel"),
             modules_cpio: file("modules_cpio"),
