@@ -247,8 +247,8 @@ impl CheckReport {
 /// Three significant digits, more only before the point.
 fn number(value: f64) -> String {
     match value.abs() {
-        v if v < 10.0 => format!("{value:.2}"),
-        v if v < 1000.0 => format!("{value:.1}"),
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
 }
@@ -286,7 +286,7 @@ mod tests {
         a-disk   a disk
                                               published     model  deviation  source
           average seek, ms                         8.50      8.60     +1.2 %  a data sheet
-          sequential read, outer, MB/s          (126.0)     126.0     +0.0 %  a guess
+          sequential read, outer, MB/s            (126)       126     +0.0 %  a guess
           random 4 KiB reads, depth 1, IOPS           -      1234          -  not published
           in brackets: assumed, not published
           remark: it is not real
