@@ -91,12 +91,14 @@ pub(super) fn is_held_by_a_starting_program(file: &File) -> bool {
     holders_of(file).iter().any(|user| is_starting(user.pid))
 }
 
-/// Whether a process is a copy of this one, made by it to become another program: until then it has the same command line.
+/// Whether a process is a copy of this one, made by it to become another program: until then it has the same command line, and while it
+/// becomes that program none, from the new memory to its arguments (Linux, `begin_new_exec` in fs/exec.c: descriptors are closed in between).
 fn is_starting(pid: u32) -> bool {
     let parent = Process::new(pid.cast_signed()).and_then(|process| process.stat()).map(|stat| stat.ppid);
     let command_line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
     let own = std::process::id();
-    parent.is_ok_and(|parent| parent == own.cast_signed()) && command_line(pid) == command_line(own)
+    parent.is_ok_and(|parent| parent == own.cast_signed())
+        && command_line(pid).is_some_and(|line| line.is_empty() || Some(line) == command_line(own))
 }
 
 fn holders_of(file: &File) -> Vec<User> {
