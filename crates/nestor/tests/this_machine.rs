@@ -123,7 +123,10 @@ fn media_that_are_not_there_or_of_another_kind_are_refused() {
         (format!("ext4/file:{directory}"), format!("`truncate --size 16G {directory}/disk.img` makes")),
         (format!("ext4/dev:{disk}"), format!("write `file:{disk}`")),
         ("ext4/dev:/dev/none".to_owned(), "`lsblk` lists the devices".to_owned()),
-        ("ext4/dev:/dev/null".to_owned(), "media are block devices, regular files and directories".to_owned()),
+        (
+            "ext4/dev:/dev/null".to_owned(),
+            "media are block devices, regular files and directories".to_owned(),
+        ),
     ] {
         let run = sandbox.nestor(["run", "--on", "this", &stack, SMALL]).assert().failure();
         run.stdout("").stderr(contains(advice).count(1));
