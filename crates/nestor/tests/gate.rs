@@ -37,6 +37,7 @@ fn an_error_is_no_answer_of_the_gate() {
         ended(&sandbox, &["compare", "--against", "main", "ext4/hdd", FSYNCS, "--fail-if", rule]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("has no baseline `main`; saved are: none"), "{said}");
+    assert!(!sandbox.path("results.sqlite").exists(), "a name that is not there leaves no file");
     let (code, _, said) = ended(&sandbox, &["run", "ext4:kernel=nowhere-added/hdd", FSYNCS]);
     assert_eq!(code, Some(1), "{said}");
     if can_run(false, true) {

@@ -37,8 +37,10 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
     session::check_study(&study, &arguments.lab)?;
+    // A name that is not there leaves no file behind.
+    let saved_as = |name| gate::saved(name, workload, &open_for(&arguments.lab, Access::Plans)?);
+    let saved = arguments.against.as_deref().map(saved_as).transpose()?;
     let mut store = open_for(&arguments.lab, Access::Adds)?;
-    let saved = arguments.against.as_deref().map(|name| gate::saved(name, workload, &store)).transpose()?;
     expected::say(&study, &arguments.lab, &store)?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
