@@ -16,12 +16,18 @@ const BROKEN: &str = "axe.run(document, { resultTypes: ['violations'], runOnly: 
     'wcag22aa', 'best-practice'] }).then(found => JSON.stringify(found.violations.map(rule => \
     [rule.id, rule.nodes.map(node => node.html.slice(0, 120))])))";
 
+/// Its text; `None` where it is not there, which is then said.
+fn axe() -> Option<String> {
+    let axe = std::env::var_os(AXE).and_then(|path| fs::read_to_string(path).ok());
+    if axe.is_none() {
+        eprintln!("not tried: {AXE} does not name axe-core (scripts/fetch-axe gets it)");
+    }
+    axe
+}
+
 #[test]
 fn axe_finds_nothing_at_three_widths_by_day_and_by_night() {
-    let Some(axe) = std::env::var_os(AXE).and_then(|path| fs::read_to_string(path).ok()) else {
-        eprintln!("not tried: {AXE} does not name axe-core (scripts/fetch-axe gets it)");
-        return;
-    };
+    let Some(axe) = axe() else { return };
     for html in pages() {
         for width in [1_400, 800, 400] {
             let Some(mut page) = opened(&html, width) else { return };
@@ -38,7 +44,7 @@ fn axe_finds_nothing_at_three_widths_by_day_and_by_night() {
 /// A page with one mistake of each kind that matters here, so that a checker that finds nothing at all is noticed.
 #[test]
 fn axe_finds_a_picture_without_words_and_letters_that_are_too_pale() {
-    let Some(axe) = std::env::var_os(AXE).and_then(|path| fs::read_to_string(path).ok()) else { return };
+    let Some(axe) = axe() else { return };
     let html = "<!doctype html><html lang=en><head><title>t</title></head><body><main><h1>t</h1><img src='data:,'>\
                 <p style='color:#bbb;background:#fff'>pale</p></main></body></html>";
     let Some(mut page) = opened(html, 800) else { return };
