@@ -82,6 +82,14 @@ impl Account {
         (self.whole_ns != 0).then(|| line.effect_ns as f64 / self.whole_ns as f64)
     }
 
+    /// What is to be known to read shares of which some make up for others; `None` where there are none.
+    pub fn made_up_for(&self) -> Option<&'static str> {
+        let is_more_than_all = |line| self.share(line).is_some_and(|share| share > 1.0);
+        self.lines.iter().any(is_more_than_all).then_some(
+            "A share above 100 % is more than the whole difference: those below 0 work against it, and together they are the difference.",
+        )
+    }
+
     pub(crate) fn new(
         here: &Evidence,
         baseline: Option<&Evidence>,
@@ -173,6 +181,25 @@ pub(crate) fn by_executor(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_above_the_whole_difference_is_put_in_words() {
+        let line = |effect_ns| Line {
+            holder: Holder::NotExplained,
+            effect_ns,
+            parts: BTreeMap::new(),
+            executors: BTreeMap::new(),
+        };
+        let account = |effects: &[i64]| Account {
+            whole_ns: effects.iter().sum(),
+            lines: effects.iter().copied().map(line).collect(),
+            parts: Vec::new(),
+        };
+        assert_eq!(account(&[60, 40]).made_up_for(), None);
+        assert_eq!(account(&[]).made_up_for(), None);
+        assert!(account(&[174, -74]).made_up_for().is_some());
+        assert!(account(&[-174, 74]).made_up_for().is_some());
+    }
 
     #[test]
     fn what_rounding_takes_goes_to_those_that_lost_most() {

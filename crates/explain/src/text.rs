@@ -86,7 +86,8 @@ fn account_text(account: &Account, compared: bool) -> String {
             &row.holder.map_or_else(String::new, |holder| holder.name().to_owned()),
         ]);
     }
-    format!("\n{}\n{}", holders.text(), parts.text())
+    let made_up_for = account.made_up_for().map(|words| format!("  {words}\n")).unwrap_or_default();
+    format!("\n{}{made_up_for}\n{}", holders.text(), parts.text())
 }
 
 impl Line {

@@ -41,7 +41,11 @@ fn values(kind: OptionKind) -> Vec<String> {
         OptionKind::TimeSpan { min, max } => vec![min.to_string(), max.to_string()],
         OptionKind::Sectors { .. } => vec!["63s".to_owned(), "1M".to_owned()],
         OptionKind::Percentage { max } => vec!["0".to_owned(), max.to_string()],
-        OptionKind::Positional | OptionKind::Name | OptionKind::List | OptionKind::Path => Vec::new(),
+        OptionKind::Positional
+        | OptionKind::Name
+        | OptionKind::Added { .. }
+        | OptionKind::List
+        | OptionKind::Path => Vec::new(),
     }
 }
 

@@ -94,8 +94,8 @@ mod tests {
         let emulated = Place::Emulated(HostTime::Real);
         assert_eq!(refused("ext4/kvm:memory=4G/raw/xfs/hdd", &emulated), "fine");
         let said = refused("ext4/kvm:memory=900G/raw/xfs/hdd", &emulated);
-        assert!(said.contains("(host: 922816 MiB), but this machine has 8192 MiB"), "{said}");
-        assert!(refused("nfs/link:memory=900G/xfs/hdd", &emulated).contains("client: 921600 MiB"));
+        assert!(said.contains("(host: 901 GiB), but this machine has 8.00 GiB"), "{said}");
+        assert!(refused("nfs/link:memory=900G/xfs/hdd", &emulated).contains("client: 900 GiB"));
         let elsewhere = Place::Ssh("lab".parse().unwrap());
         assert_eq!(refused("ext4/kvm:memory=900G/dev:/dev/none", &elsewhere), "fine");
     }
@@ -118,6 +118,6 @@ mod tests {
         let with_source = format!("ext4/kvm/copy:scp/{as_file}//link/raw/ext4/dev:/dev/none");
         assert!(refused(&with_source, &Place::This).contains("`lsblk` lists the devices"));
         let said = refused(&format!("ext4/kvm:memory=900G/file:{shown}"), &Place::This);
-        assert!(said.contains("guest: 921600 MiB"), "{said}");
+        assert!(said.contains("guest: 900 GiB"), "{said}");
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nestor_machine::MachineError;
 use nestor_stack::{LabPack, MachineLabel, Place};
+use nestor_text::units::{bytes, size};
 
 use crate::link_problem::LinkProblem;
 
@@ -20,7 +21,7 @@ pub struct MemoryDemand {
 
 impl fmt::Display for MemoryDemand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} MiB", self.machine, self.bytes >> 20)
+        write!(f, "{}: {}", self.machine, bytes(self.bytes))
     }
 }
 
@@ -112,8 +113,8 @@ pub enum LabProblem {
     },
     /// The memory of a machine that is not made for the stack.
     #[error(
-        "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \
-         omit the option, or use --on emulated", bytes >> 20
+        "the memory of {place} cannot be set to {} (`host-memory`): only an emulated host is made for a stack; \
+         omit the option, or use --on emulated", size(*bytes)
     )]
     HostMemoryIsGiven {
         /// Where stacks are built.
@@ -123,11 +124,11 @@ pub enum LabProblem {
     },
     /// More memory than there is.
     #[error(
-        "the stack's machines need {} MiB of memory ({}), but this machine has {} MiB; use less memory for guests \
+        "the stack's machines need {} of memory ({}), but this machine has {}; use less memory for guests \
          (`kvm:memory=…`) and clients (`link:memory=…`)",
-        machines.iter().map(|machine| machine.bytes).sum::<u64>() >> 20,
+        bytes(machines.iter().map(|machine| machine.bytes).sum()),
         machines.iter().map(MemoryDemand::to_string).collect::<Vec<_>>().join(", "),
-        available_bytes >> 20
+        bytes(*available_bytes)
     )]
     TooMuchMemory {
         /// The machines of the stack that are in no other, each with what it and its guests need.
@@ -226,8 +227,8 @@ mod tests {
         };
         assert_eq!(
             problem.to_string(),
-            "the stack's machines need 5120 MiB of memory (host: 4096 MiB, client: 1024 MiB), but this machine has \
-             3072 MiB; use less memory for guests (`kvm:memory=…`) and clients (`link:memory=…`)"
+            "the stack's machines need 5.00 GiB of memory (host: 4.00 GiB, client: 1.00 GiB), but this machine has \
+             3.00 GiB; use less memory for guests (`kvm:memory=…`) and clients (`link:memory=…`)"
         );
     }
 }

@@ -28,14 +28,7 @@ pub fn state() -> (LabHash, bool) {
 /// When it cannot be made: no network, no room, missing programs.
 pub fn ensure(pack: Option<LabPack>) -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
-    let recorded = |directory: &Path| {
-        errln!(
-            "the lab image in {} was made by a version that recorded no hashes; from now on it must not \
-             change",
-            directory.display()
-        );
-    };
-    if let Some(image) = lab_image::find_verified(&cache_directory, pack, &recorded)? {
+    if let Some(image) = lab_image::find_verified(&cache_directory, pack, &say_recorded)? {
         return Ok(image);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -54,6 +47,19 @@ pub fn ensure(pack: Option<LabPack>) -> Result<LabImage> {
     let image = lab_image::ensure(&options);
     bar.finish();
     Ok(image?)
+}
+
+/// Tells of an image that gets its record of hashes only now.
+fn say_recorded(directory: &Path) {
+    errln!(
+        "the lab image in {} was made by a version that recorded no hashes; from now on it must not change",
+        directory.display()
+    );
+}
+
+/// The lab image without a pack, if it has been made: what was never made has nothing added to it.
+fn made() -> Result<Option<LabImage>> {
+    Ok(lab_image::find_verified(&paths::cache_directory(), None, &say_recorded)?)
 }
 
 /// The lab image of this machine, made first if there is none.
@@ -75,6 +81,18 @@ pub fn packs() -> Result<BTreeMap<LabPack, LabFiles>> {
         packs.extend(image.as_ref().map(files_of).transpose()?.map(|files| (pack, files)));
     }
     Ok(packs)
+}
+
+/// Refuses images with more in them that are needed and have not been made, without looking into those that have.
+///
+/// # Errors
+/// One does not exist.
+pub fn require_packs(mut needed: impl Iterator<Item = LabPack>) -> Result<()> {
+    let cache_directory = paths::cache_directory();
+    match needed.find(|pack| lab_image::find(&cache_directory, Some(*pack)).is_none()) {
+        Some(pack) => Err(BuildError::from(LabProblem::NoPack { pack }).into()),
+        None => Ok(()),
+    }
 }
 
 /// The images with more in them that are needed. Refuses, before anything is started, if one has not been made.
@@ -102,9 +120,11 @@ pub fn kernels_of(stacks: &[Stack]) -> Result<BTreeMap<String, KernelFiles>> {
     if names.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let base = ensure(None)?;
+    let base = made()?;
     let found = |name: &str| -> Result<(String, KernelFiles)> {
-        let added = lab_image::find_added_kernel(&paths::cache_directory(), name, &base)?;
+        let added =
+            base.as_ref().map(|base| lab_image::find_added_kernel(&paths::cache_directory(), name, base));
+        let added = added.transpose()?.flatten();
         let added = added.ok_or_else(|| BuildError::from(LabProblem::NoKernel { name: name.to_owned() }))?;
         Ok((name.to_owned(), kernel_files(&added)?))
     };
@@ -131,9 +151,11 @@ pub fn qemus_of(place: &Place, stacks: &[Stack]) -> Result<BTreeMap<String, Qemu
     if names.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let base = ensure(None)?;
+    let base = made()?;
     let found = |name: &str| -> Result<(String, QemuFiles)> {
-        let added = lab_image::find_added_qemu(&paths::cache_directory(), name, &base)?;
+        let added =
+            base.as_ref().map(|base| lab_image::find_added_qemu(&paths::cache_directory(), name, base));
+        let added = added.transpose()?.flatten();
         let added = added.ok_or_else(|| BuildError::from(LabProblem::NoQemu { name: name.to_owned() }))?;
         let about = &added.about;
         if *place == Place::This && !about.is_unchanged() {

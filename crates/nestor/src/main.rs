@@ -5,6 +5,11 @@
 #[macro_use]
 extern crate nestor_terminal;
 
+/// Prints to standard error, in lines that fit the terminal.
+macro_rules! errln {
+    ($($argument:tt)*) => { $crate::output::tell(&::std::format!($($argument)*)) };
+}
+
 mod output;
 
 mod arguments;
@@ -57,7 +62,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         // It quotes the arguments, among which are names of files.
         Err(error) if error.use_stderr() => {
-            err!("{}", error.render());
+            err!("{}", output::fitted(&error.render().to_string(), output::columns_of_errors()));
             return gate::code_of_error(std::env::args_os()).unwrap_or(ExitCode::from(2));
         }
         Err(help) => help.exit(),
@@ -65,8 +70,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            let said = format!("{ERROR}{}", message(&error));
-            errln!("{}", output::fitted(&said, output::columns_of_errors()));
+            errln!("{ERROR}{}", message(&error));
             gate::code_of_error(std::env::args_os()).unwrap_or(ExitCode::FAILURE)
         }
     }

@@ -7,6 +7,7 @@ use nestor_results::{RunFilter, Store, StoredRun, StudyRecord};
 use nestor_text::units::listed;
 
 use crate::arguments::Subject;
+use crate::studies::OWN_STUDIES;
 
 /// Runs of a study that are named where one of them is to be chosen.
 const NAMED: usize = 12;
@@ -25,7 +26,11 @@ pub fn study(store: &Store, name: &str) -> Result<StudyRecord> {
         true => "it has no studies yet".to_owned(),
         false => format!("it has: {}", listed(known)),
     };
-    bail!("there is no study `{name}` in {}; {known}", store.path().display())
+    let runs_it = match OWN_STUDIES.iter().any(|own| own.name == name) {
+        true => format!("\n  it comes with Nestor, and `nestor study {name}` runs it"),
+        false => String::new(),
+    };
+    bail!("there is no study `{name}` in {}; {known}{runs_it}", store.path().display())
 }
 
 /// The number of the run that is meant: the one that is named, or that of a study which has numbers of one cell only.

@@ -29,6 +29,11 @@ pub fn say(text: &str) {
     out!("{}", fitted(text, columns()));
 }
 
+/// The same on standard error.
+pub fn tell(text: &str) {
+    err!("{}\n", fitted(text, columns_of_errors()));
+}
+
 /// Columns of text under a heading, two blanks apart, without trailing blanks, within the columns of a terminal.
 pub fn table<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> String {
     table_within(columns(), heading, rows)

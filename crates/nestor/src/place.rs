@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, bail};
 use nestor_lab::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
 use nestor_machine::{Facts, Ground};
-use nestor_results::{Store, WrittenPlace};
+use nestor_results::{Store, StoredRun, WrittenPlace};
 use nestor_stack::{Accelerator, HostTime, Place, PlaceWish, Stack};
 
 use crate::arguments::{LabArguments, SettledPlace};
@@ -165,6 +165,26 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
             "virtual time failed when it was tried (the next run tries it again): {reason}"
         )),
     })
+}
+
+/// Keeps what runs in virtual time that was asked for have shown: with a guest whose instructions were counted, nothing of it is left to be tried.
+///
+/// # Errors
+/// When nothing can be found out about this machine.
+pub fn remember_virtual_time(place: &Place, runs: &[StoredRun]) -> Result<()> {
+    let shows_all = |run: &StoredRun| {
+        let has_guest = run.record.stack.value().is_some_and(|stack| stack.innermost_hypervisor().is_some());
+        has_guest && run.record.measured().is_some_and(|measured| measured.path_length.is_some())
+    };
+    if !place.is_in_virtual_time() || !runs.iter().any(shows_all) {
+        return Ok(());
+    }
+    let known = Known::of(&facts()?);
+    if !matches!(known.joins, Some(Joins::Yes { .. })) {
+        let found = Joins::Yes { uncounted: None };
+        VirtualTimeMemory::open(&paths::cache_directory()).remember(&known.identity, &found);
+    }
+    Ok(())
 }
 
 /// In real time, with the reason if it is this machine's QEMU and not its KVM.

@@ -11,6 +11,8 @@ use nestor_results::InstanceLife;
 use nestor_results::{CellRecord, Outcome};
 use nestor_terminal::visible;
 
+use crate::output::{columns_of_errors, fitted};
+
 /// A bar with a line above it for the cell and one for the step.
 #[derive(Clone)]
 pub struct Progress {
@@ -83,7 +85,7 @@ impl Progress {
         } else if self.plain {
             errln!("{text}");
         } else {
-            self.bar.println(visible(text));
+            self.bar.println(visible(&fitted(text, columns_of_errors())));
         }
     }
 

@@ -18,6 +18,7 @@ use crate::arguments::{LabArguments, SettledPlace};
 use crate::at_manager;
 use crate::lab_image;
 use crate::paths;
+use crate::place::remember_virtual_time;
 use crate::progress::Progress;
 use crate::scripts::check_files;
 use crate::signals::EndOnSignals;
@@ -111,7 +112,9 @@ fn run_in_lab(
     progress.step("taking the machines down");
     drop(labs);
     progress.finish();
-    Ok((end?, signals.interrupted().load(Ordering::Relaxed)))
+    let end = end?;
+    remember_virtual_time(&place, &end.runs)?;
+    Ok((end, signals.interrupted().load(Ordering::Relaxed)))
 }
 
 /// How many cells of a study will run at once on this machine, for plans.
@@ -141,6 +144,10 @@ pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     check_wish(&stacks, &arguments.on)?;
     check_machine(&stacks, &arguments.on)?;
+    let place = place_to_check(&arguments.on);
+    lab_image::require_packs(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
+    lab_image::kernels_of(&stacks)?;
+    lab_image::qemus_of(&place, &stacks)?;
     for written in &study.workloads {
         let Some(workload) = written.value() else { continue };
         check_files(workload)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use nestor_results::Study;
+use nestor_text::nearest;
 
 /// A study that is part of this program.
 pub struct OwnStudy {
@@ -76,7 +77,11 @@ pub fn study_called(name: &Path, scale: Option<&str>) -> Result<Study> {
         Some(own) if !is_a_file(name) => Ok(Study::parse(own.file, own.text, scale)?),
         _ => Study::read(name, scale).map_err(|error| match is_a_file(name) {
             true => error.into(),
-            false => anyhow!("{error}\n  studies that come with Nestor: {}", names().join(", ")),
+            false => {
+                let meant = name.to_str().and_then(|name| nearest(name, names()));
+                let meant = meant.map(|meant| format!("\n  did you mean {meant}?")).unwrap_or_default();
+                anyhow!("{error}\n  studies that come with Nestor: {}{meant}", names().join(", "))
+            }
         }),
     }
 }

@@ -37,6 +37,17 @@ fn a_comparison_needs_two_stacks_that_differ() {
 }
 
 #[test]
+fn a_study_that_comes_with_the_program_is_named_where_one_is_meant() {
+    let sandbox = Sandbox::new();
+    let said = refused(&sandbox, &["study", "quik"]);
+    assert!(said.contains("did you mean quick?"), "{said}");
+    let said = refused(&sandbox, &["report", "quick"]);
+    assert!(said.contains("it comes with Nestor, and `nestor study quick` runs it"), "{said}");
+    let said = refused(&sandbox, &["report", "quik"]);
+    assert!(!said.contains("nestor study quik"), "{said}");
+}
+
+#[test]
 fn a_workload_in_the_place_of_a_stack_is_shown_in_its_own() {
     let sandbox = Sandbox::new();
     for (command, right) in [

@@ -38,15 +38,25 @@ fn an_error_is_no_answer_of_the_gate() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("has no baseline `main`; saved are: none"), "{said}");
     assert!(!sandbox.path("results.sqlite").exists(), "a name that is not there leaves no file");
-    let (code, _, said) = ended(&sandbox, &["run", "ext4:kernel=nowhere-added/hdd", FSYNCS]);
-    assert_eq!(code, Some(1), "{said}");
-    if can_run(false, true) {
-        assert!(said.contains("add it once: nestor lab kernel nowhere-added FILE"), "{said}");
-    }
-    let (code, _, said) = ended(&sandbox, &["run", "ext4/kvm:qemu=nowhere-added/hdd", FSYNCS]);
-    assert_eq!(code, Some(1), "{said}");
-    if can_run(false, true) {
-        assert!(said.contains("add it once: nestor lab qemu nowhere-added FILE"), "{said}");
+}
+
+#[test]
+fn a_kernel_or_qemu_that_was_never_added_is_refused_before_anything_is_made() {
+    let sandbox = Sandbox::new();
+    let study = sandbox.text("own.toml");
+    let text = "name = \"own\"\nstacks = [\"ext4:kernel=nowhere-added/hdd\"]\nworkloads = [\"fio:rand-write\"]\n\
+                baseline = \"ext4:kernel=nowhere-added/hdd\"\n";
+    std::fs::write(&study, text).expect("a study");
+    for (arguments, command) in [
+        (&["run", "ext4:kernel=nowhere-added/hdd", FSYNCS][..], "kernel"),
+        (&["run", "ext4/kvm:qemu=nowhere-added/hdd", FSYNCS], "qemu"),
+        (&["study", &study], "kernel"),
+    ] {
+        let (code, _, said) = ended(&sandbox, arguments);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&format!("add it once: nestor lab {command} nowhere-added FILE")), "{said}");
+        assert!(!said.contains("making the lab image"), "{said}");
+        assert!(!sandbox.path("results.sqlite").exists(), "one mistyped name makes no results");
     }
 }
 

@@ -266,3 +266,29 @@ fn a_lab_image_that_another_user_planted_is_not_booted() {
         assert!(said.contains(&owner) && said.contains("Set NESTOR_CACHE"), "user {victim}: {said}");
     }
 }
+
+#[test]
+fn results_in_a_folder_that_may_not_be_written_to_are_read() {
+    if !can_run(true, false) {
+        return;
+    }
+    let machine = Machine::new(ORDINARY);
+    let [open, shown] = ["open.sqlite", "shown/results.sqlite"].map(|name| machine.path(name));
+    let log = |store: &Path| store.with_extension("sqlite-wal");
+    fs::create_dir(machine.path("shown")).unwrap();
+    let store = nestor_results::Store::open(&open).unwrap();
+    // As a copy or a killed run leaves it: all tables are in the log still.
+    fs::copy(&open, &shown).unwrap();
+    fs::copy(log(&open), log(&shown)).unwrap();
+    drop(store);
+    for with_its_log in [true, false] {
+        if !with_its_log {
+            fs::remove_file(log(&shown)).unwrap();
+            fs::copy(&open, &shown).unwrap();
+        }
+        let (fine, said) = machine.nestor(&["report", "--store", &shown.display().to_string()]);
+        assert!(fine && said.contains("no runs"), "with its log: {with_its_log}: {said}");
+        let files = fs::read_dir(machine.path("shown")).unwrap().count();
+        assert_eq!(files, 1 + usize::from(with_its_log), "nothing is made beside it");
+    }
+}

@@ -118,7 +118,13 @@ mod tests {
         an option has an invalid value
           ext4/kvm:qemu=a b/hdd
                         ^^^ qemu cannot be `a b`
-          qemu takes a name of letters, digits, `.`, `_` and `-`
+          qemu takes a name of letters, digits, `.`, `_` and `-`, under which `nestor lab qemu NAME FILE` has added a file; `/` begins the next layer
+        ");
+        insta::assert_snapshot!(refused("ext4/kvm:qemu=/usr/bin/qemu-system-x86_64/raw/xfs/hdd"), @r"
+        an option has no value
+          ext4/kvm:qemu=/usr/bin/qemu-system-x86_64/raw/xfs/hdd
+                   ^^^^^ qemu needs a value
+          qemu takes a name of letters, digits, `.`, `_` and `-`, under which `nestor lab qemu NAME FILE` has added a file; `/` begins the next layer
         ");
     }
 

@@ -403,7 +403,7 @@ fn bare_option(text: &str, spec: &LayerSpec, span: Range<usize>) -> Result<usize
             let message = format!("{word} needs a value");
             let error = StackError::new(StackErrorKind::MissingValue, text, span.clone(), message);
             let value = match option.kind {
-                OptionKind::Positional | OptionKind::Name => "NAME",
+                OptionKind::Positional | OptionKind::Name | OptionKind::Added { .. } => "NAME",
                 OptionKind::Choice(words) | OptionKind::Word(words) => {
                     words.first().copied().unwrap_or_default()
                 }

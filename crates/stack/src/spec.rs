@@ -98,6 +98,11 @@ pub enum OptionKind {
     Positional,
     /// The same, written with its key (`image=ami-0abc`).
     Name,
+    /// The name of a file of the user's, which a command has added to the lab; a path would be read as layers.
+    Added {
+        /// How it is added.
+        command: &'static str,
+    },
     /// Words joined with `+`; a word may itself be `key=value`.
     List,
     /// An absolute path to the end of the stack; such a layer has no other option.
@@ -389,7 +394,9 @@ impl OptionKind {
             Self::TimeSpan { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
             Self::Percentage { max } => in_range(value, Percentage(0), *max).ok_or_else(|| self.allowed()),
             Self::Sectors { min, max } => in_range(value, *min, *max).ok_or_else(|| self.allowed()),
-            Self::Positional | Self::Name if is_word(value, "._-") => Ok(value.to_owned()),
+            Self::Positional | Self::Name | Self::Added { .. } if is_word(value, "._-") => {
+                Ok(value.to_owned())
+            }
             Self::List if value.split('+').all(|word| is_word(word, "._-=")) => Ok(value.to_owned()),
             _ => Err(self.allowed()),
         }
@@ -409,6 +416,11 @@ impl OptionKind {
                 format!("sectors of 512 bytes, as in 63s, or a size of whole sectors, from {min} to {max}")
             }
             Self::Positional | Self::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
+            Self::Added { command } => {
+                format!(
+                    "a name of letters, digits, `.`, `_` and `-`, under which `{command}` has added a file; `/` begins the next layer"
+                )
+            }
             Self::List => "words of letters, digits, `.`, `_`, `-` and `=`, joined with `+`".to_owned(),
             Self::Path => "an absolute path".to_owned(),
         }
@@ -425,7 +437,7 @@ impl OptionKind {
             Self::TimeSpan { .. } => "TIME".to_owned(),
             Self::Percentage { .. } => "PERCENTAGE".to_owned(),
             Self::Sectors { .. } => "SECTORS|SIZE".to_owned(),
-            Self::Positional | Self::Name => "NAME".to_owned(),
+            Self::Positional | Self::Name | Self::Added { .. } => "NAME".to_owned(),
             Self::List => "WORD+WORD…".to_owned(),
             Self::Path => "/PATH".to_owned(),
         }

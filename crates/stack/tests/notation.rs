@@ -41,7 +41,9 @@ fn value(kind: &OptionKind) -> BoxedStrategy<String> {
         OptionKind::Sectors { min, max } => (min.0..=max.0)
             .prop_flat_map(|count| prop_oneof![Just(format!("{count}s")), Just(Sectors(count).to_string())])
             .boxed(),
-        OptionKind::Positional | OptionKind::Name => "[A-Za-z0-9._-]{1,12}".boxed(),
+        OptionKind::Positional | OptionKind::Name | OptionKind::Added { .. } => {
+            "[A-Za-z0-9._-]{1,12}".boxed()
+        }
         OptionKind::List => "[a-z0-9_=.-]{1,8}(\\+[a-z0-9_=.-]{1,8}){0,2}".boxed(),
         OptionKind::Path => "(/[a-zA-Z0-9:=._ é日-]{1,6}){1,4}".boxed(),
     }

@@ -38,14 +38,15 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         (false, true) => Access::Plans,
         (false, false) => Access::Adds,
     };
-    let mut store = open_for(&arguments.lab, access)?;
     let read = |scale: Option<&str>| Study::parse(own.file, own.text, scale);
     if arguments.claims {
+        let store = open_for(&arguments.lab, access)?;
         let record = measured_before(&store, arguments, &read)?;
         return judged(&store, &record, arguments);
     }
     let study = read(arguments.how.scale.as_deref())?;
     let study = prepare(study, &arguments.how, &arguments.lab)?;
+    let mut store = open_for(&arguments.lab, access)?;
     let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;
     let code = carried_out.print(&arguments.lab)?;
     let Some(report) = &carried_out.report else { return Ok(code) };

@@ -24,6 +24,8 @@ struct AccountPage {
     /// Holder, time for each operation, share of the difference, parts of the time.
     lines: Vec<[String; 4]>,
     whole: String,
+    /// How to read shares of more than all.
+    made_up_for: Option<&'static str>,
 }
 
 impl AccountPage {
@@ -39,6 +41,7 @@ impl AccountPage {
         (!account.lines.is_empty()).then(|| Self {
             lines: account.lines.iter().map(line).collect(),
             whole: typeset(&format!("{sign}{whole}")),
+            made_up_for: account.made_up_for(),
         })
     }
 }

@@ -96,6 +96,21 @@ fn a_finger_shows_what_pointing_shows_and_then_follows_the_link() {
 }
 
 #[test]
+fn a_matrix_that_goes_on_to_the_right_says_so_until_its_end_is_in_view() {
+    let hint = "(h => h && h.classList.contains('more') ? getComputedStyle(h).visibility : 'none')\
+                (document.querySelector('.maps .scroll').previousElementSibling)";
+    let html = render_study(&full_report());
+    let Some(mut wide) = opened(&html, 1_400) else { return };
+    assert_eq!(wide.value(hint), "none");
+    let Some(mut narrow) = opened(&html, 400) else { return };
+    assert_eq!(narrow.value(hint), "visible");
+    let to_its_end = "(r => { r.scrollLeft = r.scrollWidth; r.dispatchEvent(new Event('scroll')); })\
+                      (document.querySelector('.maps .scroll'))";
+    narrow.value(to_its_end);
+    assert_eq!(narrow.value(hint), "hidden");
+}
+
+#[test]
 fn no_table_is_cut_on_paper_and_closed_cells_are_not_printed() {
     const ACROSS_A4_PX: u32 = 711;
     for html in pages() {

@@ -1,5 +1,6 @@
 //! Reads a file that cannot be read in place, without changing it: from a temporary copy.
 
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,15 +65,37 @@ impl Store {
     }
 
     /// A file in a folder that may not be written to: SQLite cannot make the file by which readers and writers of a write-ahead log
-    /// know of one another. There may be no log, in which the latest runs would be.
-    pub(super) fn of_read_only_folder(path: &Path) -> Option<Self> {
+    /// know of one another. `None` if it cannot be read at all.
+    pub(super) fn of_read_only_folder(path: &Path) -> Result<Option<Self>, StoreError> {
         if log_of(path).exists() {
-            return None;
+            return Self::copied_with_its_log(path).map(Some);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let mut store = Self::connect(Path::new(&immutable_uri(path)), flags).ok()?;
+        let Ok(mut store) = Self::connect(Path::new(&immutable_uri(path)), flags) else { return Ok(None) };
         store.path = path.to_owned();
-        Some(store)
+        Self::with_version(store)?.0.copied().map(Some)
+    }
+
+    /// The same of a file with a log, in which its latest runs are.
+    fn copied_with_its_log(path: &Path) -> Result<Self, StoreError> {
+        let cannot_open = |reason: String| StoreError::CannotOpen { path: path.to_owned(), reason };
+        let folder = folder_for_copies(path)?;
+        let copy = folder.path().join(COPY);
+        let both = [(path.to_owned(), copy.clone()), (log_of(path), log_of(&copy))];
+        let states =
+            || both.each_ref().map(|(from, _)| fs::metadata(from).map(|m| (m.len(), m.modified().ok())).ok());
+        let before = states();
+        for (from, to) in &both {
+            fs::copy(from, to).map_err(|e| cannot_open(e.to_string()))?;
+        }
+        if states() != before {
+            return Err(cannot_open("another process writes to it at this moment".to_owned()));
+        }
+        let mut copied = Self::connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        copied.path = path.to_owned();
+        copied.require_readable()?;
+        drop(copied);
+        Self::brought_forward(path, folder)
     }
 
     /// The file that is really read.
@@ -141,9 +164,11 @@ mod tests {
         let path = folder.path().join("50 % of it? #1.sqlite");
         let mut store = Store::open(&path).unwrap();
         store.insert(&record("ext3/kvm/hdd", 0, MIB)).unwrap();
-        assert!(Store::of_read_only_folder(&path).is_none(), "the run is still in the log");
-        drop(store);
-        let copied = Store::of_read_only_folder(&path).unwrap().copied().unwrap();
+        let copied = Store::of_read_only_folder(&path).unwrap().unwrap();
+        assert_eq!(copied.numbers(&RunFilter::default()).unwrap(), [1], "the run is still in the log");
+        assert_eq!(copied.path(), path);
+        drop((copied, store));
+        let copied = Store::of_read_only_folder(&path).unwrap().unwrap();
         assert_eq!(copied.numbers(&RunFilter::default()).unwrap(), [1]);
         assert_eq!(copied.path(), path);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made beside it");

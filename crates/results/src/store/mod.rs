@@ -211,10 +211,9 @@ impl Store {
         match opened {
             Ok((store, Some(schema::VERSION))) => Ok(store),
             Ok((store, _)) => store.copied(),
-            Err(e @ StoreError::CannotOpen { .. }) => match Self::of_read_only_folder(path) {
-                Some(store) => Self::with_version(store)?.0.copied(),
-                None => Err(e),
-            },
+            Err(e @ (StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })) => {
+                Self::of_read_only_folder(path)?.ok_or(e)
+            }
             Err(e) => Err(e),
         }
     }

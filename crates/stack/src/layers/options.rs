@@ -15,7 +15,7 @@ pub(super) const KERNEL: OptionSpec = OptionSpec {
     name: crate::added_kernel::KERNEL_OPTION,
     summary: "kernel of the machine that has this file system mounted, by the name under which `nestor lab kernel` added it (unset: the \
               lab image's)",
-    kind: OptionKind::Name,
+    kind: OptionKind::Added { command: "nestor lab kernel NAME FILE" },
     default: None,
 };
 

@@ -48,6 +48,9 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     set_tracing(&mut study, lab)?;
     study.note_files()?;
     study.note_recording();
+    if !how.plan {
+        session::check_study(&study, lab)?;
+    }
     Ok(study)
 }
 

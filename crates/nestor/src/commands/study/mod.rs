@@ -6,6 +6,7 @@ mod plan;
 mod resume;
 mod user_media;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -29,13 +30,16 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     if arguments.list {
         return list(arguments.lab.json);
     }
+    let named = |name: &PathBuf| {
+        let study = study_called(name, arguments.how.scale.as_deref())?;
+        prepare(study, &arguments.how, &arguments.lab).with_context(|| name.display().to_string())
+    };
+    // What is wrong with it leaves no results file behind.
+    let named = arguments.study.as_ref().map(named).transpose()?;
     let access = if arguments.how.plan { Access::Plans } else { Access::Adds };
     let mut store = open_for(&arguments.lab, access)?;
-    let study = match &arguments.study {
-        Some(name) => {
-            let study = study_called(name, arguments.how.scale.as_deref())?;
-            prepare(study, &arguments.how, &arguments.lab).with_context(|| name.display().to_string())?
-        }
+    let study = match named {
+        Some(study) => study,
         None => resume::begun_last(&store, &arguments.how, &arguments.lab)?,
     };
     let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;

@@ -24,6 +24,30 @@ addEventListener("click", function (event) {
     field.classList.add("pointed");
   }
 });
+// Above a table that goes on to the right stands that it does, as long as its end is not in view.
+function tellMore(region) {
+  var goesOn = getComputedStyle(region).overflowX !== "visible" &&
+    region.scrollLeft + region.clientWidth < region.scrollWidth - 1;
+  var hint = region.previousElementSibling;
+  if (!hint || !hint.classList.contains("more")) {
+    if (!goesOn) return;
+    hint = document.createElement("p");
+    hint.className = "more";
+    hint.setAttribute("aria-hidden", "true");
+    hint.textContent = "scroll to the right for more \u2192";
+    region.parentNode.insertBefore(hint, region);
+  }
+  // Its place stays, so that nothing moves below a finger.
+  hint.style.visibility = goesOn ? "visible" : "hidden";
+}
+function tellAllMore() {
+  document.querySelectorAll(".scroll").forEach(tellMore);
+}
+["load", "resize"].forEach(function (name) { addEventListener(name, tellAllMore); });
+document.addEventListener("toggle", tellAllMore, true);
+document.addEventListener("scroll", function (event) {
+  if (event.target.classList && event.target.classList.contains("scroll")) tellMore(event.target);
+}, true);
 // Tables are sorted by a button in the heading of each column: numbers by what stands in data-by, the unknown last.
 function sortKey(row, column) {
   var cell = row.cells[column];

@@ -35,7 +35,7 @@ pub(super) const HOST_MEMORY: OptionSpec = OptionSpec {
 const QEMU: OptionSpec = OptionSpec {
     name: QEMU_OPTION,
     summary: "QEMU that runs the virtual machine, by the name under which `nestor lab qemu` added it (unset: the lab image's)",
-    kind: OptionKind::Name,
+    kind: OptionKind::Added { command: "nestor lab qemu NAME FILE" },
     default: None,
 };
 
