@@ -17,7 +17,7 @@ fn assert_fits(sandbox: &Sandbox, arguments: &[&str]) {
     let text = printed(sandbox, arguments);
     assert!(!text.is_empty(), "{arguments:?}");
     // What has no blank cannot be broken.
-    let breaks = |line: &&str| line.chars().count() > 80 && line.trim_start().contains(' ');
+    let breaks = |line: &&str| line.chars().count() > 80 && line.trim_start().contains([' ', '|']);
     let wide: Vec<&str> = text.lines().filter(breaks).collect();
     assert!(wide.is_empty(), "{arguments:?}:\n{}", wide.join("\n"));
 }

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::{visible_in_columns, wrapped};
+use crate::{fitted, visible_in_columns, wrapped};
 
 /// The least width of a last column whose cells are broken into lines.
 const LEAST_COLUMN: usize = 24;
@@ -103,7 +103,8 @@ impl Table {
                 lines.extend(if broken.is_empty() { vec![line] } else { broken });
                 continue;
             }
-            lines.push(line);
+            // A first column that is too wide by itself stands alone.
+            lines.extend(fitted(&line, width).lines().map(str::to_owned));
             if !std::ptr::eq(row, &self.rows[0]) {
                 lines.extend(wrapped(&" ".repeat(BELOW), BELOW, width, &self.named(row, count)));
             }

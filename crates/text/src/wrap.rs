@@ -1,5 +1,6 @@
 //! Paragraphs.
 
+use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthStr;
 
@@ -16,13 +17,37 @@ pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<Stri
     let text = words.iter().map(|word| word.replace(' ', UNBROKEN)).collect::<Vec<_>>().join(" ");
     let options = Options::new(width.saturating_sub(indent).max(LEAST_ROOM))
         .break_words(false)
-        .word_separator(WordSeparator::AsciiSpace)
+        .word_separator(WordSeparator::Custom(words_and_long_choices))
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
     let margin = " ".repeat(indent);
     let before = std::iter::once(first).chain(std::iter::repeat(margin.as_str()));
     let lines = textwrap::wrap(&text, options);
     before.zip(lines).map(|(before, line)| format!("{before}{}", line.replace(UNBROKEN, " "))).collect()
+}
+
+/// The words of a line. A choice that would not fit beside anything (`:cipher=chacha20-poly1305|aes128-ctr|…`) may be broken after each `|`.
+fn words_and_long_choices(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    const LONG: usize = 60;
+    let parts = |word: &str| match word.width() {
+        ..=LONG => vec![word.len()],
+        _ => word.split_inclusive('|').map(str::len).collect(),
+    };
+    Box::new(WordSeparator::AsciiSpace.find_words(line).flat_map(move |word| {
+        let (mut at, whole) = (0, word.word);
+        let mut lengths = parts(whole);
+        let last = lengths.pop().unwrap_or_default();
+        let before: Vec<Word<'_>> = lengths
+            .into_iter()
+            .map(|length| {
+                at += length;
+                Word::from(&whole[at - length..at])
+            })
+            .collect();
+        let end =
+            Word { whitespace: word.whitespace, penalty: word.penalty, ..Word::from(&whole[at..at + last]) };
+        before.into_iter().chain([end])
+    }))
 }
 
 /// The text with each line that is wider than `width` broken between words; what follows keeps the line's indent. Of carets under a line, the
@@ -114,5 +139,11 @@ mod tests {
         assert_eq!(wrapped("", 0, 20, "the whole takes 100 ms"), ["the whole takes", "100 ms"]);
         assert_eq!(wrapped("", 2, 0, "an-unbreakable-word-of-many"), ["an-unbreakable-word-of-many"]);
         assert_eq!(wrapped("a ", 2, 20, " "), [""; 0]);
+        let choice = ":cipher=chacha20-poly1305|aes128-ctr|aes192-ctr|aes256-ctr|aes128-gcm";
+        assert_eq!(
+            wrapped("  ", 2, 60, &format!("{choice} the cipher")),
+            ["  :cipher=chacha20-poly1305|aes128-ctr|aes192-ctr|", "  aes256-ctr|aes128-gcm the cipher"]
+        );
+        assert_eq!(wrapped("", 0, 20, "one two three four off|on"), ["one two three four", "off|on"]);
     }
 }
