@@ -2,6 +2,7 @@
 
 use nestor_machine::{Command, Machine};
 use nestor_stack::{Bytes, ImageFormatSpec, Layer, LayerIndex, MachineIndex};
+use nestor_text::units;
 
 use crate::BuildError;
 use crate::built::BuiltImage;
@@ -38,7 +39,7 @@ pub(crate) fn build_image(
     machine
         .run_ok(Command::new(argv).timeout_s(1800))
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
+    progressing.note(format!("{} image", layer.name()), units::size(size_bytes));
     Ok(offer_image(progressing, (index, on), path, (layer, spec)))
 }
 
