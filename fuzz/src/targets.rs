@@ -49,6 +49,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("layout-jfs", |data| images::read_patched("jfs", data)),
     ("layout-reiserfs", |data| images::read_patched("reiserfs", data)),
     ("layout-btrfs", |data| images::read_patched("btrfs", data)),
+    ("layout-f2fs", |data| images::read_patched("f2fs", data)),
     ("layout-nilfs2", |data| images::read_patched("nilfs2", data)),
     ("stack", |data| text(data, stack)),
     ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
@@ -85,6 +86,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("record", |data| text(data, study::record)),
     #[cfg(feature = "study")]
     ("study", |data| text(data, study::parse)),
+    #[cfg(feature = "study")]
+    ("gate-rule", |data| text(data, study::gate_rule)),
 ];
 
 /// All targets.
@@ -219,10 +222,16 @@ fn wml(data: &[u8]) {
 #[cfg(feature = "study")]
 mod study {
     use nestor_results::checks::{Expected, marks, steady_after_s};
-    use nestor_results::{CellRecord, RunNumbers, StoredRun, Study};
+    use nestor_results::{CellRecord, GateRule, RunNumbers, StoredRun, Study};
 
     pub fn parse(text: &str) {
         let _ = Study::parse("fuzz", text, None);
+    }
+
+    /// What is read is written so that it reads as the same.
+    pub fn gate_rule(text: &str) {
+        let Ok(rule) = text.parse::<GateRule>() else { return };
+        assert!(rule.to_string().parse::<GateRule>().is_ok_and(|again| again == rule), "{rule}");
     }
 
     /// A stored record, and all that is asked of one.

@@ -26,7 +26,7 @@ const ROW_LINE_HEIGHT: usize = 16;
 const LETTERS_PER_100: usize = 15;
 
 const STYLE: &str = "text{font:14px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1d2329}\
-.title{font-size:19px;font-weight:650}.quiet{fill:#5a646e;font-size:12px}.value{font-weight:600}\
+.title{font-size:19px;font-weight:650}.quiet{fill:#5a646e;font-size:12px}.interval{font-size:12px}.value{font-weight:600}\
 .caution{fill:#8a5300;font-size:13px}.page{fill:#fff}.neutral{fill:#eef0f2}.slower{fill:#e07b1a}.faster{fill:#2f7fc1}.hatch{fill:none;stroke:#fff;stroke-opacity:.75;stroke-width:2}\
 @media(prefers-color-scheme:dark){text{fill:#e6e9ec}.quiet{fill:#9aa4ae}.caution{fill:#f0b35b}.page{fill:#14181c}.neutral{fill:#2a3138}.slower{fill:#a8540a}.faster{fill:#1f66a5}.hatch{stroke:#14181c;stroke-opacity:.55}}";
 
@@ -164,7 +164,7 @@ fn draw_cell(body: &mut String, cell: &HeatCell, (x, y): (usize, usize), width: 
     // A value without an interval stands in the middle.
     let drop = if cell.interval.is_empty() { 8 } else { 0 };
     centred(body, x + width / 2, y + 23 + drop, "value", &shown_value(cell));
-    centred(body, x + width / 2, y + 41, "quiet", &cell.interval);
+    centred(body, x + width / 2, y + 41, "interval", &cell.interval);
 }
 
 fn line(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
