@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 
 use nestor_machine::FileKind;
-use nestor_stack::{Layer, MachineIndex, MediumKind, Place, Stack};
+use nestor_stack::{Layer, MachineIndex, MachineLabel, MediumKind, Place, Stack};
 
 use crate::lab_problem::{LabProblem, MemoryDemand};
 use crate::user_medium::{not_there, wrong_kind};
@@ -29,18 +29,18 @@ pub fn require_machine(stack: &Stack, place: &Place, available_bytes: u64) -> Re
         }
         Place::Ssh(_) | Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => return Ok(()),
     };
-    Ok(require_memory(stack, &machines, available_bytes)?)
+    let labels = stack.machines();
+    let demands = machines.into_iter().map(|(index, bytes)| (labels[index].label, bytes));
+    Ok(require_memory(demands.collect(), available_bytes)?)
 }
 
 /// Refuses machines of a stack, each with the bytes that it needs, that ask together for more than the machine that runs them has.
 pub(crate) fn require_memory(
-    stack: &Stack,
-    machines: &[(MachineIndex, u64)],
+    machines: Vec<(MachineLabel, u64)>,
     available_bytes: u64,
 ) -> Result<(), LabProblem> {
-    let labels = stack.machines();
-    let demand = |&(index, bytes): &(MachineIndex, u64)| MemoryDemand { machine: labels[index].label, bytes };
-    let machines: Vec<MemoryDemand> = machines.iter().map(demand).collect();
+    let demand = |(machine, bytes): (MachineLabel, u64)| MemoryDemand { machine, bytes };
+    let machines: Vec<MemoryDemand> = machines.into_iter().map(demand).collect();
     let needed_bytes: u64 = machines.iter().map(|machine| machine.bytes).sum();
     if needed_bytes > available_bytes / 10 * 9 {
         return Err(LabProblem::TooMuchMemory { machines, available_bytes });

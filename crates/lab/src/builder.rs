@@ -110,7 +110,7 @@ impl Lab {
     }
 
     /// Some layers of a stack, from the lowest to the topmost.
-    fn build_layers_where(
+    pub(crate) fn build_layers_where(
         &mut self,
         progressing: &mut Progressing<'_>,
         is_one: impl Fn(LayerIndex) -> bool,

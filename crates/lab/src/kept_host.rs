@@ -172,7 +172,10 @@ impl Lab {
         let modules = network_modules(stack);
         let machines: Vec<_> = self
             .machines_in(root)
-            .filter_map(|(index, standing)| Some((standing.machine.clone(), modules.get(&index)?)))
+            .filter_map(|(index, standing)| {
+                let of_stack = if index == root.index { root.like } else { index };
+                Some((standing.machine.clone(), modules.get(&of_stack)?))
+            })
             .collect();
         for (machine, modules) in machines {
             let modules: Vec<&str> = modules.iter().copied().collect();
@@ -220,7 +223,7 @@ impl Lab {
         if files.description().is_some() {
             return Ok(());
         }
-        make_room(directory, root.index).map_err(failed)?;
+        make_room(directory, root.like).map_err(failed)?;
         self.keep(stack, root, memory_bytes, files)
     }
 
@@ -260,7 +263,7 @@ impl Lab {
                 // After a power cut, the name must not refer to an incomplete file.
                 state.sync_all()?;
                 let description =
-                    Description { root: root.index, guests, state_bytes: state.metadata()?.len() };
+                    Description { root: root.like, guests, state_bytes: state.metadata()?.len() };
                 fs::rename(&partial, &files.state)?;
                 fs::write(&files.description, serde_json::to_vec(&description)?)
             };
@@ -275,7 +278,7 @@ impl Lab {
     /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
     fn boot_guests(&mut self, stack: &Stack, root: RootMachine) -> Result<(), BuildError> {
         let machines = stack.machines();
-        let inside = |index: &MachineIndex| machines.root_of(*index) == root.index;
+        let inside = |index: &MachineIndex| machines.root_of(*index) == root.like;
         for (index, segment) in machines.indexed().filter(|(index, _)| inside(index)) {
             let layer = segment.crossing.map(|at| stack.layer(at));
             let (Some(relation @ Relation::Inside(parent)), Some(layer)) = (machines.relation(index), layer)
@@ -305,23 +308,23 @@ impl Lab {
         root: RootMachine,
         memory_bytes: u64,
     ) -> Result<String, BuildError> {
-        let image = self.files_for(stack, root.index)?;
+        let image = self.files_for(stack, root.like)?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
         let machines = stack.machines();
-        let inside = || machines.indexed().filter(|(index, _)| machines.root_of(*index) == root.index);
+        let inside = || machines.indexed().filter(|(index, _)| machines.root_of(*index) == root.like);
         if matches!(root.guests, Guests::Fresh(_)) {
             digest.update("without guests ");
         }
         let guests: Vec<u64> = inside().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();
-        digest.update(format!("{} {memory_bytes} {guests:?}", root.index.position()));
+        digest.update(format!("{} {memory_bytes} {guests:?}", root.like.position()));
         // Its clock and its timers are in the time of this processor.
         if let Some(speed) = self.place.modelled_processor() {
             digest.update(format!(" {speed};"));
         }
         for (index, modules) in network_modules(stack) {
-            if machines.root_of(index) == root.index {
+            if machines.root_of(index) == root.like {
                 digest.update(format!("{} {modules:?};", index.position()));
             }
         }

@@ -20,6 +20,7 @@ use crate::doctor::find_program;
 use crate::lab_problem::LabProblem;
 use crate::link_counters::KernelLink;
 use crate::medium::PluggedDisk;
+use crate::memory::AtOnce;
 use crate::root_machine::{Guests, RootMachine};
 use crate::seed::Seed;
 use crate::served_disk::ServedRoot;
@@ -82,6 +83,8 @@ pub struct Lab {
     pub(crate) progress: Progress,
     /// The guests and the host, which is the ground itself unless the host is emulated.
     pub(crate) machines: Machines<Standing>,
+    /// Those that are as the outermost host, for other instances of the stack.
+    pub(crate) other_hosts: Vec<(MachineIndex, MachineLabel)>,
     /// The modelled disks, by the machine that has each.
     pub(crate) disks: BTreeMap<MachineIndex, PluggedDisk>,
     /// The lab image's root, for each machine in virtual time.
@@ -112,12 +115,12 @@ pub struct Lab {
 }
 
 /// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
-/// its processors and the memory for their hosts allow, otherwise one. A cell has at most so many instances of its image.
-pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack], instances: u32) -> usize {
+/// its processors and the memory for their hosts allow, otherwise one. A cell has at most so many instances and nodes.
+pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack], most: AtOnce) -> usize {
     if !place.is_in_virtual_time() {
         return 1;
     }
-    let fitting = machine.memory_bytes / memory::cell_needs(stacks, instances);
+    let fitting = machine.memory_bytes / memory::cell_needs(stacks, most);
     usize::try_from(fitting.min(u64::from(machine.cpus))).unwrap_or(1).max(1)
 }
 
@@ -161,6 +164,7 @@ impl Lab {
             overwrite: options.overwrite,
             progress: options.progress,
             machines: Machines::default(),
+            other_hosts: Vec::new(),
             disks: BTreeMap::new(),
             roots: BTreeMap::new(),
             links: Vec::new(),
@@ -188,8 +192,8 @@ impl Lab {
     }
 
     /// How many labs like this one may run such stacks side by side: see [`most_side_by_side`].
-    pub fn most_side_by_side(&self, stacks: &[Stack], instances: u32) -> usize {
-        most_side_by_side(&self.place, &self.ground_facts, stacks, instances)
+    pub fn most_side_by_side(&self, stacks: &[Stack], most: AtOnce) -> usize {
+        most_side_by_side(&self.place, &self.ground_facts, stacks, most)
     }
 
     /// The remark on the place that every result carries.
@@ -431,7 +435,10 @@ impl Lab {
     /// # Errors
     /// When there is no emulated host, or the ground does not answer.
     pub fn take_instructions(&self) -> Result<InstructionMarks, MachineError> {
-        let applications = self.machines.indexed().last().map(|(index, _)| self.machines.root_of(index));
+        // The application is in the first instance, and others have hosts of their own.
+        let is_other = |root: &MachineIndex| self.other_hosts().any(|(index, ..)| index == *root);
+        let mut roots = self.machines.indexed().rev().map(|(index, _)| self.machines.root_of(index));
+        let applications = roots.find(|root| !is_other(root));
         applications.map_or_else(|| Ok(no_instructions()), |root| self.take_instructions_of(root))
     }
 

@@ -1,7 +1,7 @@
 //! Builds a link: a second machine of the lab beside the first, an interface in each, and the modelled wire between them. The links of
 //! this machine's own kernel are in `kernel_link.rs`.
 
-use nestor_link::End;
+use nestor_link::PortIndex;
 use nestor_machine::{Cause, Command, Machine, MachineError, MachinePlace, MachineSpec, Refusal};
 use nestor_stack::layers::network::LinkOptions;
 use nestor_stack::{LayerIndex, MachineIndex, Relation};
@@ -40,13 +40,17 @@ impl Lab {
         }
         let relation = Relation::Beside(server);
         let on = stack.machine_across(index).unwrap_or(server);
-        self.root_beside(progressing, RootMachine::beside(on, server))?;
+        self.root_beside(progressing, RootMachine::beside(stack, on, server))?;
         let label = stack.machines()[on].label;
         progressing.machines.insert(on, relation, self.standing(on)?.built(label));
         if let Some(available) = options.available {
             hold_memory(progressing, on, layer, available)?;
         }
-        let (remote, _) = self.connect(progressing, (index, &options), [server, on]).map_err(failed)?;
+        let server = (server, progressing.machine(server));
+        let client = (on, progressing.machine(on));
+        let (mut remotes, _) =
+            self.connect(progressing, (index, &options), vec![server, client]).map_err(failed)?;
+        let remote = remotes.pop().ok_or_else(|| BuildError::refused(layer, "it has no client"))?;
         Ok(Offered { on, thing: Thing::Remote { thing: Box::new(thing), remote } })
     }
 
@@ -57,8 +61,8 @@ impl Lab {
         root: RootMachine,
     ) -> Result<(), BuildError> {
         let stack = progressing.stack;
-        let (needed, cpus) = (memory::guest_needs(stack, root.index), self.root_cpus(stack, root));
-        let kernel = self.files_for(stack, root.index)?.kernel;
+        let (needed, cpus) = (memory::guest_needs(stack, root.like), self.root_cpus(stack, root));
+        let kernel = self.files_for(stack, root.like)?.kernel;
         let stands = self.machines.get(root.index).and_then(|standing| standing.booted.as_ref());
         let fits = |spec: &MachineSpec| {
             spec.place == root.place()
@@ -77,45 +81,46 @@ impl Lab {
         }
     }
 
-    /// Serves the link and gives each machine its interface; also what the lower one calls its own.
+    /// Serves the link and gives each machine its interface, the first at the lower end: the ends of each of the others, and what the first
+    /// calls its own interface.
     pub(crate) fn connect(
         &mut self,
         progressing: &mut Progressing<'_>,
         (index, options): (LayerIndex, &LinkOptions),
-        ends: [MachineIndex; 2],
-    ) -> Result<(Remote, String), MachineError> {
+        machines: Vec<(MachineIndex, Machine)>,
+    ) -> Result<(Vec<Remote>, String), MachineError> {
         let (ground, work_directory) = (self.ground().clone(), self.ground_facts.work_directory.clone());
         let is_virtual = self.place.is_in_virtual_time();
         let seed = self.seed.lost_frames(index);
         let position = index.position();
-        let link = ServedLink::start(&ground, &work_directory, (position, options), is_virtual, seed)?;
+        let served = (position, machines.len());
+        let link = ServedLink::start(&ground, &work_directory, served, options, is_virtual, seed)?;
         link.set_timing(false)?;
         let (server, control) = (link.process(), link.control());
-        let interfaces = End::BOTH.map(|end| link.interface(end));
+        let interfaces: Vec<_> = PortIndex::all(machines.len()).map(|at| (at, link.interface(at))).collect();
         self.links.push(link);
-        let places = ends.map(MachinePlace::Root);
-        let [server_address, client_address] = End::BOTH.map(|end| address(position, end));
-        let mut names = Vec::new();
-        for ((on, interface), (place, own)) in
-            ends.into_iter().zip(interfaces).zip(places.into_iter().zip([&server_address, &client_address]))
-        {
-            let machine = progressing.machine(on);
+        let places = machines.iter().map(|(on, _)| MachinePlace::Root(*on)).collect();
+        let lower = machines.first().map_or(MachineIndex::OUTERMOST, |(on, _)| *on);
+        let server_address = address(position, PortIndex::LOWER);
+        let (mtu, mut remotes) = (options.mtu, Vec::new());
+        for ((on, machine), (at, interface)) in machines.into_iter().zip(interfaces) {
             self.load_modules(&machine, MODULES);
-            ground.attach_interface(place, &interface)?;
+            ground.attach_interface(MachinePlace::Root(on), &interface)?;
             progressing.note_undo(on, UndoStep::DetachInterface(interface.clone()));
-            names.push(bring_up(&machine, &interface.mac, own, options.mtu)?);
+            let own = address(position, at);
+            let name = bring_up(&machine, &interface.mac, &own, mtu)?;
+            let server_address = server_address.clone();
+            remotes.push(Remote { server: lower, server_address, client_address: own, interface: name, mtu });
         }
         ground.join_machines(places, server, &control)?;
-        let mtu = options.mtu;
-        let interface = names.pop().unwrap_or_default();
-        let server_interface = names.pop().unwrap_or_default();
-        Ok((Remote { server: ends[0], server_address, client_address, interface, mtu }, server_interface))
+        let server_interface = remotes.remove(0).interface;
+        Ok((remotes, server_interface))
     }
 }
 
-/// The address of an end of the link at a position, in a network of its own.
-fn address(position: usize, end: End) -> String {
-    format!("10.78.{position}.{}", end.index() + 1)
+/// The address of a machine at the link at a position, in a network of its own.
+fn address(position: usize, at: PortIndex) -> String {
+    format!("10.78.{position}.{}", at.index() + 1)
 }
 
 /// Switches on the interface by which a machine reaches itself, which a new machine does not have.

@@ -66,13 +66,33 @@ fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
     stack.machines().inside(machine).filter_map(said).max()
 }
 
+/// How many instances of one image a cell has at the same time, and on how many nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtOnce {
+    /// Instances, at least one.
+    pub instances: u32,
+    /// Nodes, at least one.
+    pub nodes: u32,
+}
+
+impl AtOnce {
+    /// A single instance.
+    pub const ONE: Self = Self { instances: 1, nodes: 1 };
+
+    /// The most instances that a node has.
+    pub const fn on_a_node(self) -> u32 {
+        self.instances.div_ceil(self.nodes)
+    }
+}
+
 /// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host and those beside it, and a third more for the
 /// rest. Of stacks with a source, so many instances may run at the same time.
-pub fn cell_needs(stacks: &[Stack], instances: u32) -> u64 {
+pub fn cell_needs(stacks: &[Stack], most: AtOnce) -> u64 {
     let together = |stack: &Stack| {
-        let instances = if stack.sourced_image().is_some() { instances } else { 1 };
+        let most = if stack.sourced_image().is_some() { most } else { AtOnce::ONE };
         let roots = roots_need(stack).into_iter().map(|(_, bytes)| bytes).sum::<u64>();
-        roots + more_instances_need(stack, instances)
+        let of_node = host_needs(stack) + more_instances_need(stack, most.on_a_node());
+        roots - host_needs(stack) + u64::from(most.nodes) * of_node
     };
     stacks.iter().map(together).max().unwrap_or_default().max(3) / 3 * 4
 }
@@ -125,6 +145,19 @@ mod tests {
     }
 
     #[test]
+    fn each_node_costs_a_cell_a_host_with_its_instances() {
+        let stack = Stack::parse("ext4/kvm:memory=512M/copy:nbd/ext4/hdd//link/raw/ext4/hdd").unwrap();
+        let needs = |instances, nodes| cell_needs(std::slice::from_ref(&stack), AtOnce { instances, nodes });
+        let (one, instance) =
+            (roots_need(&stack).iter().map(|(_, bytes)| bytes >> 20).sum::<u64>(), 512 + 192);
+        let cell = |mib: u64| (mib << 20) / 3 * 4;
+        assert_eq!(needs(1, 1), cell(one));
+        assert_eq!(needs(4, 1), cell(one + 3 * instance));
+        assert_eq!(needs(4, 4), cell(one + 3 * (1024 + instance)));
+        assert_eq!(needs(5, 2), cell(one + (1024 + instance) + 4 * instance), "both have room for three");
+    }
+
+    #[test]
     fn what_is_written_holds() {
         assert_eq!(needs("ext4/kvm:memory=512M/hdd").1, [512]);
         assert_eq!(needs("ext4/kvm/raw/ext4/kvm:memory=640M/hdd").1, [640, 256]);
@@ -141,7 +174,7 @@ mod tests {
         let with_guest = "ext2/kvm:memory=512M/raw/nfs/link/ext4/hdd";
         assert_eq!(roots(with_guest), [1024, 512 + 192 + 512]);
         let stack = Stack::parse(with_guest).unwrap();
-        assert_eq!(cell_needs(&[stack], 1), ((1024 + 512 + 192 + 512) << 20) / 3 * 4);
+        assert_eq!(cell_needs(&[stack], AtOnce::ONE), ((1024 + 512 + 192 + 512) << 20) / 3 * 4);
     }
 
     #[test]

@@ -82,7 +82,11 @@ impl Lab {
                 let link = link.and_then(|link| of.links().find(|index| link.is_at(*index)));
                 NetworkLoss::Link { link: of.label(link), server, ended }
             }
-            Loss::Machine { place, said } => of.machine_loss(place, said),
+            Loss::Machine { place, said } => {
+                let (MachinePlace::Root(ended) | MachinePlace::Guest(ended)) = place;
+                let other = self.other_hosts.iter().find(|(index, _)| *index == ended);
+                of.machine_loss(ended, other.map(|(_, label)| *label), said)
+            }
             Loss::NfsServer => of.nfs_server_loss(),
         }
     }
@@ -97,18 +101,26 @@ impl Network<'_> {
         layer.map_or_else(|| "link".to_owned(), |layer| self.stack.layer(layer).label())
     }
 
+    fn is_of_source(&self, link: LayerIndex) -> bool {
+        link > self.stack.medium_index()
+    }
+
     /// Whether a machine is at an end of a link. The link of a source joins the repository to the machine with the medium.
     fn is_end(&self, link: LayerIndex, machine: MachineIndex) -> bool {
-        let is_of_source = link > self.stack.medium_index();
+        let is_of_source = self.is_of_source(link);
         self.stack.machine_of(link) == machine
             || self.stack.machine_across(link) == Some(machine)
             || (is_of_source && machine == MachineIndex::OUTERMOST)
     }
 
-    fn machine_loss(&self, place: MachinePlace, said: String) -> NetworkLoss {
-        let (MachinePlace::Root(ended) | MachinePlace::Guest(ended)) = place;
-        let machine = self.machines.get(ended).map_or(MachineLabel::Host, |machine| machine.label);
-        let link = self.links().find(|link| self.is_end(*link, ended));
+    /// `other`: what it is called, if it is a node beside the first.
+    fn machine_loss(&self, ended: MachineIndex, other: Option<MachineLabel>, said: String) -> NetworkLoss {
+        let of_stack = || self.machines.get(ended).map_or(MachineLabel::Host, |machine| machine.label);
+        let machine = other.unwrap_or_else(of_stack);
+        let is_its = |link: LayerIndex| {
+            if other.is_some() { self.is_of_source(link) } else { self.is_end(link, ended) }
+        };
+        let link = self.links().find(|link| is_its(*link));
         NetworkLoss::Machine { machine, link: self.label(link), said }
     }
 

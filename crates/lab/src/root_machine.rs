@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk};
-use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, Relation, Stack};
+use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Relation, Stack};
 
 use crate::accelerators::MachineIdentity;
 use crate::beforehand::require_memory;
@@ -23,6 +23,9 @@ const ROOT_CPUS: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RootMachine {
     pub(crate) index: MachineIndex,
+    /// The machine of the stack that it is like, in most cases itself.
+    pub(crate) like: MachineIndex,
+    pub(crate) label: MachineLabel,
     pub(crate) relation: Relation,
     pub(crate) guests: Guests,
 }
@@ -51,12 +54,21 @@ impl Guests {
 impl RootMachine {
     /// The one with the medium.
     pub(crate) const fn host(guests: Guests) -> Self {
-        Self { index: MachineIndex::OUTERMOST, relation: Relation::Outermost, guests }
+        let index = MachineIndex::OUTERMOST;
+        Self { index, like: index, label: MachineLabel::Host, relation: Relation::Outermost, guests }
     }
 
-    /// One beside another.
-    pub(crate) const fn beside(index: MachineIndex, other: MachineIndex) -> Self {
-        Self { index, relation: Relation::Beside(other), guests: Guests::Kept }
+    /// One of a stack beside another.
+    pub(crate) fn beside(stack: &Stack, index: MachineIndex, other: MachineIndex) -> Self {
+        let (label, relation) = (stack.machines()[index].label, Relation::Beside(other));
+        Self { index, like: index, label, relation, guests: Guests::Kept }
+    }
+
+    /// One that is as the one with the medium, for other instances, at a position that no machine of the stack has. They are counted from 2.
+    pub(crate) const fn other_host(index: MachineIndex, number: u32, guests: Guests) -> Self {
+        let host = MachineIndex::OUTERMOST;
+        let label = MachineLabel::OtherHost(number);
+        Self { index, like: host, label, relation: Relation::Beside(host), guests }
     }
 
     /// By what the ground knows it.
@@ -75,7 +87,7 @@ impl Lab {
         kept_state: Option<String>,
     ) -> Result<(), BuildError> {
         self.check_memory(stack, root, memory_bytes)?;
-        let files = self.files_for(stack, root.index)?;
+        let files = self.files_for(stack, root.like)?;
         let identity = MachineIdentity::of_ground(&self.ground_facts, files.hash.as_ref());
         if self.place.is_in_virtual_time() {
             let directory = format!("{}/{}-root", self.ground_facts.work_directory, root.place());
@@ -85,7 +97,7 @@ impl Lab {
         let remembered = self.memory.recall(&identity);
         let size = (memory_bytes, self.root_cpus(stack, root));
         let spec = self.root_spec(stack, root, size, kept_state, files, remembered);
-        let label = stack.machines()[root.index].label;
+        let label = root.label;
         if spec.kept_state.is_none() {
             (self.progress)(&format!("booting the emulated {label}"));
         }
@@ -100,19 +112,25 @@ impl Lab {
     /// Refuses a root machine that with the other ones of its stack asks for more memory than the ground has.
     fn check_memory(&self, stack: &Stack, root: RootMachine, memory_bytes: u64) -> Result<(), LabProblem> {
         let available_bytes = self.ground_facts.memory_bytes;
+        let labels = stack.machines();
         let demand = |(index, needed)| {
             // One that stands may have more than this stack needs.
             let stands = self.machines.get(index).and_then(|standing| standing.booted.as_ref());
             let other = stands.map_or(needed, |booted| booted.spec.memory_bytes);
-            (index, if index == root.index { memory_bytes } else { other })
+            (labels[index].label, if index == root.index { memory_bytes } else { other })
         };
-        let machines: Vec<_> = memory::roots_need(stack).into_iter().map(demand).collect();
-        require_memory(stack, &machines, available_bytes)
+        // Those beside the stack's stand, or are to.
+        let others = self.other_hosts().filter(|(index, ..)| *index != root.index);
+        let others =
+            others.filter_map(|(_, label, other)| Some((label, other.booted.as_ref()?.spec.memory_bytes)));
+        let own = (root.like != root.index).then_some((root.label, memory_bytes));
+        let of_stack = memory::roots_need(stack).into_iter().map(demand);
+        require_memory(of_stack.chain(others).chain(own).collect(), available_bytes)
     }
 
     /// Processors of a root machine: of one beside another, what its link says.
     pub(crate) fn root_cpus(&self, stack: &Stack, root: RootMachine) -> u32 {
-        let link = stack.machines()[root.index].crossing.and_then(|at| stack.layer(at).link());
+        let link = stack.machines()[root.like].crossing.and_then(|at| stack.layer(at).link());
         link.map_or(ROOT_CPUS.min(self.ground_facts.cpus.max(1)), |link| link.cpus)
     }
 

@@ -1,7 +1,7 @@
 //! A modelled link: its server process on the ground.
 
 use nestor_link::log::LogEnd;
-use nestor_link::{End, LinkStatistics};
+use nestor_link::{End, LinkStatistics, PortIndex};
 use nestor_machine::{InterfaceAttachment, InterfaceBackend, Machine, MachineError};
 use nestor_stack::LayerIndex;
 use nestor_stack::layers::network::{LinkCut, LinkOptions};
@@ -17,14 +17,15 @@ pub(crate) struct ServedLink {
 }
 
 impl ServedLink {
-    /// Starts the server of a link on the ground.
+    /// Starts the server of a link between so many machines on the ground.
     ///
     /// # Errors
     /// When it does not start.
     pub(crate) fn start(
         ground: &Machine,
         work_directory: &str,
-        (position, options): (usize, &LinkOptions),
+        (position, machines): (usize, usize),
+        options: &LinkOptions,
         is_virtual: bool,
         seed: u64,
     ) -> Result<Self, MachineError> {
@@ -32,8 +33,8 @@ impl ServedLink {
         let LinkOptions { rate, delay, queue, loss, cut, .. } = options;
         let mut arguments = Vec::new();
         let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        for end in End::BOTH {
-            option(end_name(end), socket(&directory, end));
+        for at in PortIndex::all(machines) {
+            option(end_name(at.end()), socket(&directory, at));
         }
         option("rate", rate.to_string());
         option("delay", delay.to_string());
@@ -49,14 +50,14 @@ impl ServedLink {
         Ok(Self { server, position })
     }
 
-    /// The interface of the machine at an end.
-    pub(crate) fn interface(&self, end: End) -> InterfaceAttachment {
+    /// The interface of a machine.
+    pub(crate) fn interface(&self, at: PortIndex) -> InterfaceAttachment {
         let position = self.position;
         InterfaceAttachment {
             name: format!("nestor-link-{position}"),
-            backend: InterfaceBackend::Link { socket: socket(&self.server.directory, end) },
+            backend: InterfaceBackend::Link { socket: socket(&self.server.directory, at) },
             // A locally administered address; `NES` in ASCII.
-            mac: format!("02:4e:45:53:{position:02x}:{:02x}", end.index() + 1),
+            mac: format!("02:4e:45:53:{position:02x}:{:02x}", at.index() + 1),
         }
     }
 
@@ -129,6 +130,11 @@ fn end_name(end: End) -> &'static str {
     }
 }
 
-fn socket(directory: &str, end: End) -> String {
-    format!("{directory}/{}.sock", end_name(end))
+/// Those of more than two machines are numbered.
+fn socket(directory: &str, at: PortIndex) -> String {
+    let name = end_name(at.end());
+    match at.index() {
+        0 | 1 => format!("{directory}/{name}.sock"),
+        number => format!("{directory}/{name}-{number}.sock"),
+    }
 }

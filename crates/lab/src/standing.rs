@@ -46,6 +46,14 @@ impl Standing {
 }
 
 impl Lab {
+    /// The running machines that are as the outermost host, for other instances of a stack.
+    pub(crate) fn other_hosts(&self) -> impl Iterator<Item = (MachineIndex, MachineLabel, &Standing)> {
+        let standing = |(index, label): &(MachineIndex, MachineLabel)| {
+            Some((*index, *label, self.machines.get(*index)?))
+        };
+        self.other_hosts.iter().filter_map(standing)
+    }
+
     /// The outermost host, if it is the lab's own virtual machine.
     pub(crate) fn emulated_host(&self) -> Option<(&Standing, &Booted)> {
         let host = self.machines.get(MachineIndex::OUTERMOST)?;
@@ -138,6 +146,7 @@ impl Lab {
             let relation = self.machines.relation(index).filter(|_| !ends_with_another);
             let boots = relation.and_then(|relation| self.machine_that_boots(relation).ok());
             let ended = self.machines.take(index).and_then(|standing| standing.machine.place());
+            self.other_hosts.retain(|(other, _)| *other != index);
             if let Some(root) = self.roots.remove(&index) {
                 root.stop();
             }
@@ -171,6 +180,7 @@ impl Lab {
             let _ = self.ground().stop_machine(place);
         }
         self.machines.clear();
+        self.other_hosts.clear();
         std::mem::take(&mut self.disks).into_values().for_each(|plugged| plugged.disk.stop());
         self.end_links();
         std::mem::take(&mut self.roots).into_values().for_each(ServedRoot::stop);

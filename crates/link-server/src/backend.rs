@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-use nestor_link::End;
+use nestor_link::PortIndex;
 use nestor_serving::{Connected, Memory, Vring};
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::VhostUserBackend;
@@ -29,7 +29,7 @@ const ALARM_EVENT: u64 = QUEUES as u64 + 1;
 /// An end for one connection.
 pub struct Backend {
     shared: Arc<Shared>,
-    end: End,
+    at: PortIndex,
     exit: (EventConsumer, EventNotifier),
 }
 
@@ -38,15 +38,15 @@ impl Backend {
     ///
     /// # Errors
     /// No file descriptors are left.
-    pub fn new(shared: Arc<Shared>, end: End) -> io::Result<Self> {
+    pub fn new(shared: Arc<Shared>, at: PortIndex) -> io::Result<Self> {
         let exit = new_event_consumer_and_notifier(EventFlag::NONBLOCK | EventFlag::CLOEXEC)?;
-        Ok(Self { shared, end, exit })
+        Ok(Self { shared, at, exit })
     }
 }
 
 impl Connected for Backend {
     fn alarm(&self) -> Option<(RawFd, u64)> {
-        Some((self.shared.with_port(self.end, |port| port.alarm.as_raw_fd()), ALARM_EVENT))
+        Some((self.shared.with_port(self.at, |port| port.alarm.as_raw_fd()), ALARM_EVENT))
     }
 }
 
@@ -80,7 +80,7 @@ impl VhostUserBackend for Backend {
     }
 
     fn acked_features(&self, features: u64) {
-        self.shared.with_port(self.end, |port| port.set_features(features));
+        self.shared.with_port(self.at, |port| port.set_features(features));
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -92,7 +92,7 @@ impl VhostUserBackend for Backend {
     fn set_event_idx(&self, _enabled: bool) {}
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
-        self.shared.with_port(self.end, |port| port.set_memory(memory));
+        self.shared.with_port(self.at, |port| port.set_memory(memory));
         Ok(())
     }
 
@@ -107,10 +107,10 @@ impl VhostUserBackend for Backend {
         vrings: &[Vring],
         _thread_id: usize,
     ) -> io::Result<()> {
-        self.shared.with_port(self.end, |port| port.guest.set_vrings(vrings));
+        self.shared.with_port(self.at, |port| port.guest.set_vrings(vrings));
         // In virtual time, the message with the time carries the notification too.
         if !self.shared.is_told() {
-            self.shared.run(self.end, Queue::at(event.into()));
+            self.shared.run(self.at, Queue::at(event.into()));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nestor_link::log::LogEnd;
-use nestor_link::{End, LinkStatistics};
+use nestor_link::{LinkStatistics, PortIndex};
 use nestor_serving::{ControlStream, Controlled, ServingError};
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,13 @@ use crate::shared::Shared;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum LinkRequest {
-    /// Join two machines in virtual time, which both stand: from now on they have a common time, and what they send arrives.
+    /// Join all machines in virtual time, which all stand: from now on they have a common time, and what they send arrives.
     Join,
-    /// Say whether an end's machine waits for the other, which stands, or they are not joined. It is about to be given something to do.
+    /// Say whether each of some machines waits for another, all of which stand, or they are not joined. One of them is about to be given
+    /// something to do.
     Wake {
-        /// Which end.
-        end: End,
+        /// Those that do not stand.
+        waiting: Vec<PortIndex>,
     },
     /// Switch the times of frames and their losses; the delay remains. Answered when the machines stand.
     Timing {
@@ -48,9 +49,9 @@ pub enum LinkResponse {
     Statistics(LinkStatistics),
     /// How the log ended.
     LogClosed(LogEnd),
-    /// Whether a machine waits for the other.
+    /// Whether machines wait for another.
     Waits {
-        /// Whether it does.
+        /// Whether all do.
         waits: bool,
     },
     /// It could not be done.
@@ -70,7 +71,7 @@ impl Controlled for Shared {
                 Ok(()) => LinkResponse::Done,
                 Err(reason) => LinkResponse::Failed { reason: reason.to_owned() },
             },
-            LinkRequest::Wake { end } => LinkResponse::Waits { waits: self.wake(*end) },
+            LinkRequest::Wake { waiting } => LinkResponse::Waits { waits: self.wake(waiting) },
             LinkRequest::Timing { on } => {
                 self.set_timed(*on);
                 LinkResponse::Done
@@ -118,7 +119,7 @@ impl ControlClient {
         self.0.ask(request)
     }
 
-    /// Joins both machines in virtual time.
+    /// Joins all machines in virtual time.
     ///
     /// # Errors
     /// See [`Self::request`]; or the server refuses.
@@ -126,12 +127,12 @@ impl ControlClient {
         self.expect_done(&LinkRequest::Join)
     }
 
-    /// Whether an end's machine waits for the other, which stands. It is about to be given something to do.
+    /// Whether each of some machines waits for another, all of which stand. One of them is about to be given something to do.
     ///
     /// # Errors
     /// See [`Self::request`]; or the server refuses.
-    pub fn wake(&mut self, end: End) -> Result<bool, ServingError> {
-        match self.request(&LinkRequest::Wake { end })? {
+    pub fn wake(&mut self, waiting: Vec<PortIndex>) -> Result<bool, ServingError> {
+        match self.request(&LinkRequest::Wake { waiting })? {
             LinkResponse::Waits { waits } => Ok(waits),
             other => Err(self.0.refused(format!("an unexpected answer: {other:?}"))),
         }

@@ -1,7 +1,7 @@
-//! Offers a modelled link to two machines, to each as a vhost-user-net network interface.
+//! Offers a modelled link to two machines or more, to each as a vhost-user-net network interface.
 //!
-//! [`serve`] moves the frames; [`nestor_link`] decides when each arrives. In virtual time, the link also holds the times of both
-//! machines together ([`together`](self)): neither runs further ahead of the other than a frame takes to it at least.
+//! [`serve`] moves the frames; [`nestor_link`] decides when each arrives. In virtual time, the link also holds the times of all
+//! machines together ([`together`](self)): none runs further ahead of another than a frame takes to it at least.
 
 mod backend;
 pub mod check;
@@ -22,7 +22,7 @@ mod together;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nestor_link::{End, Wire};
+use nestor_link::{PortIndex, Wire};
 use nestor_log::LogError;
 use nestor_serving::{
     Offer, ServingError, SocketFile, beside, listen, serve_control, serve_front_ends, serve_time,
@@ -46,13 +46,13 @@ pub struct LinkOptions {
     pub wire: Wire,
     /// Which frames are lost.
     pub seed: u64,
-    /// The vhost-user sockets of both ends, by [`End::index`]; created for their owner only and removed at the end.
-    pub sockets: [PathBuf; 2],
+    /// The vhost-user sockets of all machines, by [`PortIndex::index`]; created for their owner only and removed at the end. At least two.
+    pub sockets: Vec<PathBuf>,
     /// The control socket, created for its owner only and removed at the end.
     pub control: Option<PathBuf>,
     /// Where frames are logged from the beginning.
     pub log: Option<PathBuf>,
-    /// The time that both machines live in.
+    /// The time that all machines live in.
     pub time: LinkTime,
     /// Ends the server.
     pub stop: StopHandle,
@@ -64,7 +64,7 @@ pub enum LinkTime {
     /// This machine's.
     #[default]
     Real,
-    /// The virtual times of both machines, which each sends on a socket beside its end's own, with
+    /// The virtual times of all machines, which each sends on a socket beside its own, with
     /// [`nestor_vtime::protocol::LINK_TIME_SUFFIX`] in its name.
     Virtual,
 }
@@ -76,9 +76,9 @@ pub enum LinkTime {
 pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
     let stop = &options.stop;
     let listen_beside = |suffix| {
-        let [lower, upper] = options.sockets.each_ref().map(|socket| listen(&beside(socket, suffix)));
-        Ok::<_, ServingError>([lower?, upper?])
+        options.sockets.iter().map(|socket| listen(&beside(socket, suffix))).collect::<Result<Vec<_>, _>>()
     };
+    let machines = || PortIndex::all(options.sockets.len());
     let listeners = listen_beside("")?;
     let behind = listen_beside(BEHIND_RELAY)?;
     let control = options.control.as_deref().map(listen).transpose()?;
@@ -88,7 +88,7 @@ pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
     };
     let shared = Arc::new(Shared::new(options)?);
     if let Some(path) = &options.log {
-        let socket = options.sockets[End::Lower.index()].clone();
+        let socket = options.sockets[PortIndex::LOWER.index()].clone();
         let refused = |e: LogError| ServingError::Vhost { socket, reason: e.to_string() };
         shared.start_log(path).map_err(refused)?;
     }
@@ -97,38 +97,41 @@ pub fn serve(options: &LinkOptions) -> Result<(), ServingError> {
             let shared = &shared;
             scope.spawn(move || serve_control(listener, stop, shared));
         }
-        for (end, (listener, _socket)) in End::BOTH.into_iter().zip(times.iter().flatten()) {
+        for (at, (listener, _socket)) in machines().zip(times.iter().flatten()) {
             let shared = &shared;
             scope.spawn(move || {
                 serve_time(listener, stop, |[now_ns, quiet_until_ns, notified]| {
-                    shared.run_until(end, [now_ns, quiet_until_ns], Queue::at(notified)).unwrap_or(NO_EVENT)
+                    shared.run_until(at, [now_ns, quiet_until_ns], Queue::at(notified)).unwrap_or(NO_EVENT)
                 });
-                shared.disconnect(end);
+                shared.disconnect(at);
             });
         }
         for ((listener, _socket), (_, inner)) in listeners.iter().zip(&behind) {
             let inner = inner.path().to_owned();
             scope.spawn(move || relay(listener, &inner, stop));
         }
-        let [lower, upper] = behind;
-        let other = scope.spawn(|| serve_end(options, End::Upper, upper, &shared));
-        let result = serve_end(options, End::Lower, lower, &shared);
-        // Also for the threads that wait for other sockets.
-        stop.stop();
-        result.and(other.join().unwrap_or(Ok(())))
+        let serve = |(at, behind)| {
+            let served = serve_machine(options, at, behind, &shared);
+            // Also for the threads that wait for other sockets.
+            stop.stop();
+            served
+        };
+        let serving: Vec<_> =
+            machines().zip(behind).map(|of_one| scope.spawn(move || serve(of_one))).collect();
+        serving.into_iter().map(|served| served.join().unwrap_or(Ok(()))).fold(Ok(()), Result::and)
     })
 }
 
-fn serve_end(
+fn serve_machine(
     options: &LinkOptions,
-    end: End,
+    at: PortIndex,
     (listener, _socket): (std::os::unix::net::UnixListener, SocketFile),
     shared: &Arc<Shared>,
 ) -> Result<(), ServingError> {
     let offer =
-        Offer { device: "link", socket: &options.sockets[end.index()], once: false, stop: &options.stop };
+        Offer { device: "link", socket: &options.sockets[at.index()], once: false, stop: &options.stop };
     let connect = || {
-        Backend::new(Arc::clone(shared), end).map_err(ServingError::system("prepare a vhost-user connection"))
+        Backend::new(Arc::clone(shared), at).map_err(ServingError::system("prepare a vhost-user connection"))
     };
-    serve_front_ends(&offer, listener, connect, || shared.disconnect(end))
+    serve_front_ends(&offer, listener, connect, || shared.disconnect(at))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nestor_link::log::{Ended, FrameHeader, FrameLog, FrameRecord, LogClock, LogEnd, LogSummary};
-use nestor_link::{End, LinkStatistics};
+use nestor_link::{End, LinkStatistics, PortIndex};
 use nestor_log::{Behind, Limits, LogError, Writer};
 
 use crate::shared::{Link, Shared, Time};
@@ -57,8 +57,8 @@ impl Shared {
 
 impl Link {
     fn header(&self) -> FrameHeader {
-        let zero_ns = |end| match &self.time {
-            Time::Together(together) => together.zero_ns(end).unwrap_or(0),
+        let zero_ns = |end: End| match &self.time {
+            Time::Together(together) => together.zero_ns(end.into()).unwrap_or(0),
             Time::Real | Time::Apart { .. } => 0,
         };
         FrameHeader {
@@ -72,9 +72,9 @@ impl Link {
         }
     }
 
-    /// Logs what an end was given, or not.
-    pub(crate) fn log_ended(&mut self, end: End) {
-        let ended = self.ports[end.index()].take_ended();
+    /// Logs what a machine was given, or not.
+    pub(crate) fn log_ended(&mut self, at: PortIndex) {
+        let ended = self.ports[at.index()].take_ended();
         if let Some(log) = &mut self.log {
             ended.into_iter().for_each(|record| log.push(record));
         }
@@ -87,11 +87,11 @@ impl Link {
         }
     }
 
-    /// Logs what could not be taken from an end at that time.
-    pub(crate) fn log_not_taken(&mut self, from: End, count: u64, taken_ns: u64) {
+    /// Logs what could not be taken from a machine at that time.
+    pub(crate) fn log_not_taken(&mut self, from: PortIndex, count: u64, taken_ns: u64) {
         for _ in 0..count {
             self.log_record(FrameRecord {
-                from,
+                from: from.end(),
                 ended: Ended::NotTaken,
                 frames: 1,
                 bytes: 0,

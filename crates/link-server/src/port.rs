@@ -1,9 +1,10 @@
 //! One end of a link: the queues of a guest's network interface, and what is on its way there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use nestor_link::log::{Ended, FrameRecord};
+use nestor_link::{OnWire, Outlet, PortIndex};
 use nestor_serving::{Alarm, Guest, GuestMemory, Memory, ServingError, Vring};
 use vhost_user_backend::{VringState, VringT};
 use virtio_bindings::bindings::virtio_net::{
@@ -50,15 +51,24 @@ pub struct Arriving {
     pub is_logged: bool,
 }
 
-/// One end.
+/// The place of a frame among those that come in at the switch: by when it begins, then by who sends it, then as it was sent.
+type Turn = (u64, PortIndex, u64);
+
+/// A machine at one end.
 pub struct Port {
     /// The guest that is connected.
     pub guest: Guest,
     /// What the guest's driver can do.
     features: u64,
-    /// In the order of arrival.
+    /// Its wire from the switch.
+    outlet: Outlet,
+    /// What comes in at the switch. Others may still send what comes in before.
+    coming: BTreeMap<Turn, Arriving>,
+    /// How many came so far.
+    came: u64,
+    /// What is behind the switch, in the order of arrival.
     arriving: VecDeque<Arriving>,
-    /// Bytes of all of them.
+    /// Bytes of all of both.
     arriving_bytes: usize,
     /// The guest had no buffers for what has arrived, and is to say when it has.
     is_starved: bool,
@@ -79,14 +89,17 @@ pub struct Port {
 }
 
 impl Port {
-    /// An end without a guest.
+    /// One without a guest, to which this wire leads.
     ///
     /// # Errors
     /// The kernel gives no timer.
-    pub fn new() -> Result<Self, ServingError> {
+    pub fn new(outlet: Outlet) -> Result<Self, ServingError> {
         Ok(Self {
             guest: Guest::default(),
             features: 0,
+            outlet,
+            coming: BTreeMap::new(),
+            came: 0,
             arriving: VecDeque::new(),
             arriving_bytes: 0,
             is_starved: false,
@@ -142,7 +155,8 @@ impl Port {
     pub fn disconnect(&mut self) {
         self.guest = Guest::default();
         self.is_connected = false;
-        for arriving in std::mem::take(&mut self.arriving) {
+        let coming = std::mem::take(&mut self.coming).into_values();
+        for arriving in std::mem::take(&mut self.arriving).into_iter().chain(coming) {
             self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
         }
         self.arriving_bytes = 0;
@@ -150,14 +164,27 @@ impl Port {
         self.is_gone = true;
     }
 
-    /// A frame is on its way here.
-    pub fn expect(&mut self, arriving: Arriving) {
+    /// A frame is on its way here from another machine.
+    pub fn expect(&mut self, from: PortIndex, arriving: Arriving) {
         let bytes = self.arriving_bytes.saturating_add(arriving.frame.queue_bytes());
-        if self.is_connected() && self.arriving.len() < MOST_ARRIVING && bytes <= MOST_ARRIVING_BYTES {
+        let frames = self.coming.len() + self.arriving.len();
+        if self.is_connected() && frames < MOST_ARRIVING && bytes <= MOST_ARRIVING_BYTES {
             self.arriving_bytes = bytes;
-            self.arriving.push_back(arriving);
+            self.came += 1;
+            self.coming.insert((arriving.record.begins_ns, from, self.came), arriving);
         } else {
             self.end(arriving.is_logged, FrameRecord { ended: Ended::Refused, ..arriving.record });
+        }
+    }
+
+    /// Passes on what came in at the switch so long ago that nothing can come in before it any more: no machine is further behind than the delay.
+    fn pass_on(&mut self, now_ns: u64) {
+        let delay_ns = self.outlet.delay_ns();
+        let is_certain = |(begins_ns, ..): &Turn| begins_ns.saturating_add(delay_ns) <= now_ns;
+        while let Some(first) = self.coming.first_entry().filter(|first| is_certain(first.key())) {
+            let mut next = first.remove();
+            next.record.arrives_ns = self.outlet.pass(comes(&next.record));
+            self.arriving.push_back(next);
         }
     }
 
@@ -182,12 +209,17 @@ impl Port {
             let is_logged = std::mem::take(&mut arriving.is_logged);
             is_logged.then_some(FrameRecord { ended: Ended::UnderWay, ..arriving.record })
         };
-        self.arriving.iter_mut().filter_map(record)
+        self.arriving.iter_mut().chain(self.coming.values_mut()).filter_map(record)
     }
 
-    /// When the next frame arrives that the guest may have a buffer for.
+    /// When the next frame arrives that the guest may have a buffer for, or could if no other comes in at the switch before it.
     pub fn next_arrival_ns(&self) -> Option<u64> {
-        self.arriving.front().filter(|_| !self.is_starved).map(|next| next.record.arrives_ns)
+        if self.is_starved {
+            return None;
+        }
+        let behind_switch = self.arriving.front().map(|next| next.record.arrives_ns);
+        let coming = || self.coming.values().next().map(|next| self.outlet.would_pass(comes(&next.record)));
+        behind_switch.or_else(coming)
     }
 
     /// When the next frame arrives, or the interface has room for what waits.
@@ -242,9 +274,11 @@ impl Port {
 
     /// Gives the guest everything that has arrived by then, as far as it has buffers. Whether it was given anything.
     pub fn deliver(&mut self, now_ns: u64) -> bool {
+        self.pass_on(now_ns);
         let mut any = false;
-        while self.next_arrival_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-            let Some(mut next) = self.arriving.pop_front() else { break };
+        while !self.is_starved
+            && let Some(mut next) = self.arriving.pop_front_if(|next| next.record.arrives_ns <= now_ns)
+        {
             let bytes = next.frame.queue_bytes();
             let record = match self.give(&mut next.frame) {
                 Given::Done => FrameRecord { ended: Ended::Delivered, delivered_ns: now_ns, ..next.record },
@@ -320,6 +354,12 @@ impl Port {
         let mut state = vring.get_mut();
         (state.is_enabled() && state.get_queue().ready()).then(|| act(&mut state, &memory))
     }
+}
+
+/// As a frame that was sent comes in at the switch.
+const fn comes(record: &FrameRecord) -> OnWire {
+    let FrameRecord { begins_ns, leaves_ns, wire_bytes, .. } = *record;
+    OnWire { begins_ns, leaves_ns, wire_bytes: wire_bytes as u64 }
 }
 
 /// What became of a frame that was to be given to a guest.

@@ -51,6 +51,41 @@ impl End {
     }
 }
 
+/// One of the machines at a link: the first is at its lower end, all others are at its upper one, behind a switch if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PortIndex(usize);
+
+impl PortIndex {
+    /// The machine at the lower end.
+    pub const LOWER: Self = Self(0);
+
+    /// All of so many machines, that at the lower end first.
+    pub fn all(machines: usize) -> impl Iterator<Item = Self> {
+        (0..machines).map(Self)
+    }
+
+    /// Its index in a list of all.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+
+    /// The end at which it is.
+    pub const fn end(self) -> End {
+        match self.0 {
+            0 => End::Lower,
+            _ => End::Upper,
+        }
+    }
+}
+
+/// The machine at an end, or the first there.
+impl From<End> for PortIndex {
+    fn from(end: End) -> Self {
+        Self(end.index())
+    }
+}
+
 /// A link's figures, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wire {
@@ -129,10 +164,7 @@ pub struct Run {
 #[derive(Debug)]
 pub struct Direction {
     wire: Wire,
-    /// When the last frame's gap has ended.
-    free_at_ns: u64,
-    /// What `free_at_ns` is short of the exact time, in parts of `1 / rate` nanoseconds: rates of many frames are exact.
-    short_by: u128,
+    taken: Taken,
     random: SeededOrder,
     /// Whether frames take the time of their bytes, wait for room and are lost; otherwise they only have the delay.
     is_timed: bool,
@@ -146,8 +178,7 @@ impl Direction {
         let rate_bits_per_s = wire.rate_bits_per_s.max(1);
         Self {
             wire: Wire { rate_bits_per_s, ..wire },
-            free_at_ns: 0,
-            short_by: 0,
+            taken: Taken::default(),
             random: SeededOrder::new(seed),
             is_timed: true,
             first_timed_ns: None,
@@ -168,19 +199,17 @@ impl Direction {
         let rate = u128::from(self.wire.rate_bits_per_s);
         let queue_ns = u128::from(self.wire.queue_bytes) * 8 * NS_PER_S / rate;
         let queue_ns = u64::try_from(queue_ns).unwrap_or(u64::MAX);
-        now_ns.max(self.free_at_ns.saturating_sub(queue_ns))
+        now_ns.max(self.taken.free_at_ns.saturating_sub(queue_ns))
     }
 
     /// Takes what a machine sends at a time, which is never before that of what it sent before. `frames` are the sizes (without check
     /// sequence) of the frames in which it goes over the wire: one, or several where the interface cuts it. Each is lost or arrives by itself; those
     /// of one fate that follow each other are a run, which arrives when the last of them does.
     pub fn send(&mut self, now_ns: u64, frames: impl IntoIterator<Item = u64>) -> Vec<Run> {
-        if now_ns >= self.free_at_ns {
-            (self.free_at_ns, self.short_by) = (now_ns, 0);
-        }
+        self.taken.begin(now_ns);
         let mut runs: Vec<Run> = Vec::with_capacity(1);
         for (index, bytes) in frames.into_iter().enumerate() {
-            let (begins_ns, wire_bytes) = (self.free_at_ns, wire_bytes(bytes));
+            let (begins_ns, wire_bytes) = (self.taken.free_at_ns, wire_bytes(bytes));
             self.occupy(wire_bytes);
             let is_lost = self.is_lost(begins_ns);
             match runs.last_mut().filter(|run| matches!(run.fate, Fate::Lost { .. }) == is_lost) {
@@ -213,7 +242,7 @@ impl Direction {
 
     /// The fate of frames of which the last one has just left.
     fn fate(&self, begins_ns: u64, is_lost: bool) -> Fate {
-        let leaves_ns = self.free_at_ns;
+        let leaves_ns = self.taken.free_at_ns;
         if is_lost {
             return Fate::Lost { begins_ns, leaves_ns };
         }
@@ -222,10 +251,32 @@ impl Direction {
 
     /// The wire is taken for that many bytes more.
     fn occupy(&mut self, bytes: u64) {
-        if !self.is_timed {
-            return;
+        if self.is_timed {
+            self.taken.occupy(bytes, self.wire.rate_bits_per_s);
         }
-        let rate = u128::from(self.wire.rate_bits_per_s);
+    }
+}
+
+/// Until when a wire is taken by frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    /// When the last frame's gap has ended.
+    pub(crate) free_at_ns: u64,
+    /// What `free_at_ns` is short of the exact time, in parts of `1 / rate` nanoseconds: rates of many frames are exact.
+    short_by: u128,
+}
+
+impl Taken {
+    /// A frame is there. It waits for those before it, if any is still on the wire.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        if now_ns >= self.free_at_ns {
+            (self.free_at_ns, self.short_by) = (now_ns, 0);
+        }
+    }
+
+    /// The wire is taken for that many bytes more.
+    pub(crate) fn occupy(&mut self, bytes: u64, rate_bits_per_s: u64) {
+        let rate = u128::from(rate_bits_per_s);
         let parts = u128::from(bytes) * 8 * NS_PER_S + self.short_by;
         let ns = u64::try_from(parts / rate).unwrap_or(u64::MAX);
         self.free_at_ns = self.free_at_ns.saturating_add(ns);

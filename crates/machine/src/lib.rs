@@ -45,7 +45,10 @@ pub use hosted::here as hosted_here;
 pub use hypervisor::{DiskSource, Hypervisor, OwnDisk, hypervisor};
 pub use libvirt::{domain_description, here as libvirt_here, serve_inside as serve_agent_in_domain};
 pub use loss::Loss;
-pub use machine::{Boot, Machine, SMALL_FILE_BYTES, Timed};
+pub use machine::{
+    Boot, Machine, OnEach, SMALL_FILE_BYTES, Timed, run_inside, run_together, shut_down_machines,
+    start_machines,
+};
 pub use message::{Command, Facts, Finished, ReadySign};
 pub use mounting::Mounting;
 pub use nfs_export::{EXPORTED, NfsExport};

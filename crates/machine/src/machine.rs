@@ -22,7 +22,7 @@ use crate::place::MachinePlace;
 use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, InterfaceAttachment, MachineSpec, MachineTime};
 use crate::users_directory::OwnDirectory;
-pub use together::Timed;
+pub use together::{OnEach, Timed, run_inside, run_together, shut_down_machines, start_machines};
 
 /// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]
@@ -474,11 +474,11 @@ impl Machine {
     /// server, and in virtual time they have one time. `control` is the control socket of the server, a process of this machine.
     pub fn join_machines(
         &self,
-        [lower, upper]: [MachinePlace; 2],
+        machines: Vec<MachinePlace>,
         server: u32,
         control: &str,
     ) -> Result<(), MachineError> {
-        self.done(Request::JoinMachines { lower, upper, server, control: control.to_owned() })
+        self.done(Request::JoinMachines { machines, server, control: control.to_owned() })
     }
 
     /// Takes down everything this machine's agent made.

@@ -24,7 +24,7 @@ pub use answer::{Answer, TimedAnswer};
 pub use machine_facts::Facts;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 25;
+pub const PROTOCOL: u32 = 26;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -346,13 +346,11 @@ pub enum Request {
         /// The interface.
         interface: InterfaceAttachment,
     },
-    /// Two machines that have the ends of a link belong together from now on: in virtual time they run and stand together, and when one of
-    /// them or the link's server has ended, requests to the others fail.
+    /// Machines that a link joins belong together from now on: in virtual time they run and stand together, and when one of them or the
+    /// link's server has ended, requests to the others fail.
     JoinMachines {
-        /// The machine at the lower end.
-        lower: MachinePlace,
-        /// The machine at the upper end.
-        upper: MachinePlace,
+        /// The machine at the lower end, then those at the upper one.
+        machines: Vec<MachinePlace>,
         /// The link's server, from [`Answer::Started`].
         server: u32,
         /// The control socket of the link's server.
@@ -377,6 +375,18 @@ pub enum Request {
     Together {
         /// The lines.
         lines: Vec<Vec<Request>>,
+    },
+    /// Begin what [`Request::Together`] carries out, and do not wait for its end. Answered by [`Answer::Begun`].
+    BeginTogether {
+        /// The lines.
+        lines: Vec<Vec<Request>>,
+    },
+    /// Wait for the end of lines that were begun. Answered by [`Answer::Together`], once.
+    EndTogether {
+        /// As answered.
+        begun: u64,
+        /// Milliseconds that they may take.
+        timeout_ms: u64,
     },
     /// Take down everything this agent made, in reverse order.
     TakeDown,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nestor_link::End;
+use nestor_link::PortIndex;
 use nestor_link_server::ControlClient;
 use nestor_processor::{InstructionCounts, InstructionMarks, WhyNotCounted};
 use nestor_stop::lock;
@@ -80,19 +80,20 @@ impl Stream {
     }
 }
 
-/// Machines that run and stand together: one, or the two ends of a link.
+/// Machines that run and stand together: one, or those that a link joins.
 #[derive(Debug)]
 struct Company {
+    /// In the order in which they are at the link.
     streams: Vec<Stream>,
-    /// The link between the first and the second.
+    /// The link between them.
     link: Option<Arc<Mutex<ControlClient>>>,
 }
 
 impl Company {
     /// Lets machines that have stopped continue, if any of them is to.
     ///
-    /// While one of two linked machines works on a request, the other has to run, too. A machine that waits for the other at the link is
-    /// given its request before the other goes on, after which it would go on without it.
+    /// While one of several linked machines works on a request, the others have to run, too. A machine that waits for another at the link is
+    /// given its request before that one goes on, after which it would go on without it.
     fn decide(&mut self) {
         let is_busy = self.streams.iter().any(Stream::is_busy);
         let are_given = self.streams.iter().all(Stream::has_its_requests);
@@ -201,29 +202,33 @@ impl TimeKeeper {
         self.change(|stream| stream.is_to_stop = true);
     }
 
-    /// Gives this machine and another, which are the lower and the upper end of a link, one time. They run and stand together from now on.
+    /// Gives this machine, which is at the lower end of a link, and all others of it, in their order there, one time. They run and stand together
+    /// from now on.
     ///
     /// # Errors
     /// One of them does not stand before the deadline, is joined already, or the link's server does not answer.
-    pub fn join(&self, upper: &Self, link: &Path, deadline: Instant) -> io::Result<()> {
-        for keeper in [self, upper] {
+    pub fn join(&self, others: &[&Self], link: &Path, deadline: Instant) -> io::Result<()> {
+        for keeper in [self].iter().chain(others) {
             keeper.await_standing(deadline)?;
         }
         let mut control = ControlClient::connect(link).map_err(io::Error::other)?;
-        let (lower, mut upper) = (lock(&self.0), lock(&upper.0));
+        let lower = lock(&self.0);
+        let mut others: Vec<_> = others.iter().map(|other| lock(&other.0)).collect();
         let mut company = lock(&lower.company);
         let is_alone = |company: &Company| company.streams.len() == 1;
         {
-            let mut other = lock(&upper.company);
-            if !is_alone(&company) || !is_alone(&other) {
+            let mut companies: Vec<_> = others.iter().map(|other| lock(&other.company)).collect();
+            if !is_alone(&company) || !companies.iter().all(|company| is_alone(company)) {
                 return Err(io::Error::other("one of the machines is joined to another already"));
             }
             control.join().map_err(io::Error::other)?;
-            company.streams.append(&mut other.streams);
+            companies.iter_mut().for_each(|other| company.streams.append(&mut other.streams));
         }
         company.link = Some(Arc::new(Mutex::new(control)));
-        upper.index = 1;
-        upper.company = Arc::clone(&lower.company);
+        for (index, other) in (1..).zip(&mut others) {
+            other.index = index;
+            other.company = Arc::clone(&lower.company);
+        }
         Ok(())
     }
 
@@ -241,9 +246,9 @@ impl TimeKeeper {
         Ok(())
     }
 
-    /// Waits until neither this machine nor the one that it is joined to executes anything: one stands, and the other does, too, or waits
-    /// for it at the link, one delay later. What comes for either then comes at a certain time. At once if one of them has something to
-    /// do, or is gone. Whether they came to rest before the deadline.
+    /// Waits until neither this machine nor those that it is joined to execute anything: one stands, and the others do, too, or wait for it at
+    /// the link, one delay later. What comes for any of them then comes at a certain time. At once if one of them has something to do, or is
+    /// gone. Whether they came to rest before the deadline.
     pub fn await_rest(&self, deadline: Instant) -> bool {
         loop {
             let resting = self.with(|company, _| {
@@ -252,13 +257,15 @@ impl TimeKeeper {
                 {
                     return Some(None);
                 }
-                let on_its_way = company.streams.iter().position(|stream| !stream.stands());
-                let does_one_stand = company.streams.iter().any(Stream::stands);
-                match (on_its_way, &company.link) {
-                    (None, _) | (_, None) => Some(None),
-                    (Some(index), Some(link)) => {
-                        does_one_stand.then(|| Some((End::BOTH[index], Arc::clone(link))))
+                let are_there = PortIndex::all(company.streams.len()).zip(&company.streams);
+                let on_their_way: Vec<_> =
+                    are_there.filter(|(_, stream)| !stream.stands()).map(|(at, _)| at).collect();
+                let does_one_stand = on_their_way.len() < company.streams.len();
+                match &company.link {
+                    Some(link) if !on_their_way.is_empty() => {
+                        does_one_stand.then(|| Some((on_their_way, Arc::clone(link))))
                     }
+                    _ => Some(None),
                 }
             });
             let is_at_rest = match resting {
@@ -266,7 +273,7 @@ impl TimeKeeper {
                 Some(None) => true,
                 // Asked without the company's lock, which whoever hears that the machine stands needs. If the link's server is gone, so
                 // are the machines soon.
-                Some(Some((end, link))) => lock(&link).wake(end).unwrap_or(true),
+                Some(Some((waiting, link))) => lock(&link).wake(waiting).unwrap_or(true),
             };
             if is_at_rest || Instant::now() >= deadline {
                 return is_at_rest;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_lab::{Lab, LabOptions, most_side_by_side, require_machine, require_users_xen};
+use nestor_lab::{AtOnce, Lab, LabOptions, most_side_by_side, require_machine, require_users_xen};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_measure::Bench;
@@ -101,7 +101,7 @@ fn run_in_lab(
         })
     };
     let mut labs = vec![open()?];
-    let most = as_wished(labs[0].most_side_by_side(&stacks, study.most_instances()), study, arguments);
+    let most = as_wished(labs[0].most_side_by_side(&stacks, at_once(study)), study, arguments);
     while labs.len() < most {
         labs.push(open()?);
     }
@@ -117,6 +117,11 @@ fn run_in_lab(
     Ok((end, signals.interrupted().load(Ordering::Relaxed)))
 }
 
+/// The most that a cell of a study has at the same time.
+pub fn at_once(study: &Study) -> AtOnce {
+    AtOnce { instances: study.most_instances(), nodes: study.most_nodes() }
+}
+
 /// How many cells of a study will run at once on this machine, for plans.
 ///
 /// # Errors
@@ -128,7 +133,7 @@ pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArgument
     }
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let machine = Ground::here()?.machine().facts()?;
-    Ok(as_wished(most_side_by_side(place, &machine, &stacks, study.most_instances()), study, arguments))
+    Ok(as_wished(most_side_by_side(place, &machine, &stacks, at_once(study)), study, arguments))
 }
 
 fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize {
@@ -152,7 +157,7 @@ pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>
         let Some(workload) = written.value() else { continue };
         check_files(workload)?;
         let held = study.stacks.iter().filter(|stack| study.holds(stack, written));
-        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload))?;
+        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload, &place))?;
     }
     Ok(stacks)
 }
@@ -210,9 +215,10 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 }
 
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
-fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
+fn check_target(stack: &Stack, workload: &Workload, place: &Place) -> Result<()> {
     if let Some(life) = workload.life() {
-        stack.require_instances(life.count)?;
+        stack.require_instances(life.count, life.nodes)?;
+        stack.require_nodes_at(life.nodes, place)?;
         check_managed_life(stack, &life)?;
     } else if let Some((at, instance)) = stack.managed() {
         let product = instance.kind().product();

@@ -78,7 +78,7 @@ pub fn plan(
         record,
         effort,
         tasks_at_once,
-        cell_needs(&stacks, record.study.most_instances()),
+        cell_needs(&stacks, session::at_once(&record.study)),
     )?)
 }
 

@@ -115,13 +115,17 @@ fn a_link_that_is_cut_for_a_while_delays_the_image_and_no_byte_is_wrong() {
 
 /// Runs a life whose image takes minutes, ends a process of the run while it is on its way, and looks at what is said and what is left.
 fn broken_on_the_way(what: &[&str], words: &str) {
+    broken_for("life:cycle", "begins  host: nbdcopy", what, words);
+}
+
+/// The same of other lives, of which this is logged when the image is on its way.
+fn broken_for(load: &str, on_its_way: &str, what: &[&str], words: &str) {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let store = sandbox.text("results.sqlite");
     let slow = stack("copy:nbd", "link:rate=1mbit");
-    let mut run =
-        sandbox.start(&["run", &slow, "life:cycle", "-n", "1", "--on", VIRTUAL, "--store", &store], &[]);
-    run.wait_for_log(&["begins  host: nbdcopy"]);
+    let mut run = sandbox.start(&["run", &slow, load, "-n", "1", "--on", VIRTUAL, "--store", &store], &[]);
+    run.wait_for_log(&[on_its_way]);
     let pid = run.wait_for_process(what);
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs");
     assert!(killed.success(), "process {pid} is there");
@@ -249,6 +253,61 @@ fn several_instances_share_a_repository_and_each_has_its_image() {
         (3.0 * READ_BYTES..4.5 * READ_BYTES).contains(&brought),
         "each reads from the repository: {brought}"
     );
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn instances_on_several_nodes_share_the_repository_alone_and_multicast_sends_to_all_at_once() {
+    let load = |nodes| format!("life:cycle:count=2:nodes={nodes}:run=fio:rand-read:size=4M:runtime=off");
+    let copied = stack("copy:nbd", "link:rate=100mbit");
+    let runs = [lived(&copied, &load(2)), lived(&copied, &load(2))];
+    assert_eq!(runs[0]["lives"], runs[1]["lives"], "one seed, the same lives");
+    let each = |run: &Value, name: &str, of: &str| -> Vec<f64> {
+        let lives = run["lives"].as_array().expect("lives");
+        let states = lives.iter().flat_map(|life| life["states"].as_array().expect("states"));
+        states.filter(|state| state["state"] == name).map(|state| number(&state[of])).collect()
+    };
+    let most = |of: Vec<f64>| of.into_iter().fold(0.0, f64::max);
+    let apart = &runs[0];
+    let nodes: Vec<_> = apart["lives"].as_array().expect("lives").iter().map(|life| &life["node"]).collect();
+    assert_eq!(nodes, [0, 1]);
+    // The repository's wire carries all of the image for each, at 100 Mbit/s.
+    let over_link = each(apart, "transfer", "from_repository_bytes");
+    assert!(
+        over_link.iter().all(|bytes| (2.0 * IMAGE_BYTES..2.2 * IMAGE_BYTES).contains(bytes)),
+        "{over_link:?}"
+    );
+    assert!(most(each(apart, "transfer", "seconds")) > 2.0 * IMAGE_BYTES * 8.0 / 100e6);
+    // Each has a disk of its own, with one image, and a processor of its own.
+    for disk in lives_disks(apart, "transfer") {
+        assert!((IMAGE_BYTES..1.2 * IMAGE_BYTES).contains(&disk), "{disk}");
+    }
+    let together = lived(&copied, &load(1));
+    assert!(most(each(apart, "boot", "seconds")) < 0.7 * most(each(&together, "boot", "seconds")));
+    assert_eq!(number(&apart["summary"]["latency"]["read"]["count"]), 2.0 * READ_BYTES / 8192.0);
+    let multicast = lived(&stack("copy:multicast", "link:rate=100mbit"), &load(2));
+    let sent = each(&multicast, "transfer", "from_repository_bytes");
+    assert!(
+        sent.iter().all(|bytes| (IMAGE_BYTES..1.3 * IMAGE_BYTES).contains(bytes)),
+        "one stream for both: {sent:?}"
+    );
+    assert!(most(each(&multicast, "transfer", "seconds")) < 0.8 * most(each(apart, "transfer", "seconds")));
+}
+
+/// Bytes that were written to the disk of each instance's node in a state.
+fn lives_disks(run: &Value, name: &str) -> Vec<f64> {
+    let lives = run["lives"].as_array().expect("lives");
+    let states = lives.iter().flat_map(|life| life["states"].as_array().expect("states"));
+    let disks = states.filter(|state| state["state"] == name).map(|state| &state["node_disk"]);
+    disks.map(|disk| number(&disk["written_bytes"])).collect()
+}
+
+#[test]
+#[ignore = "needs the pack of the lab image with programs that copy; part of `make test-long`"]
+fn a_node_beside_the_first_that_dies_is_named_with_the_state() {
+    let on_its_way = "begins  host 2: nbdcopy";
+    let words = "the host 2, which is at an end of the link";
+    broken_for("life:cycle:count=2:nodes=2", on_its_way, &["qemu-system", "-name client-3"], words);
 }
 
 #[test]

@@ -62,6 +62,9 @@ pub struct InstanceLife {
     /// Length of the image's file at the repository.
     #[serde(default)]
     pub image_bytes: u64,
+    /// Which of the nodes it was on, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub node: u32,
     /// In the order of time, each once. A state begins when the one before it ends.
     pub states: Vec<StateRecord>,
     /// Of the boot, what passed until the first process of the virtual machine began; `None` if that is not known.
@@ -174,6 +177,10 @@ impl StateRecord {
         let parts = [counts.host_user, counts.host_kernel, counts.guest_user, counts.guest_kernel];
         Some(parts.into_iter().fold(0, u64::saturating_add))
     }
+}
+
+fn is_first(node: &u32) -> bool {
+    *node == 0
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -309,8 +316,14 @@ mod tests {
             state(LifeState::Transfer, 10, 500, 0),
             state(LifeState::Running, 500, 900, 100),
         ];
-        let life =
-            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
+        let life = InstanceLife {
+            image_bytes: 0,
+            node: 0,
+            states,
+            first_process_ns: None,
+            hello_ns: 0,
+            managed: None,
+        };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (800, 0));
         assert_eq!(life.state(LifeState::Running).unwrap().duration_ns(), 300);
     }
@@ -341,16 +354,28 @@ mod tests {
         assert_eq!((transfer.duration_ns(), transfer.group_ns()), (200, 500));
         assert_eq!(transfer.busiest().unwrap().share, 0.95, "the share of the time of all");
         let states = vec![transfer, state(LifeState::Boot, 510, 610, 0)];
-        let life =
-            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
+        let life = InstanceLife {
+            image_bytes: 0,
+            node: 0,
+            states,
+            first_process_ns: None,
+            hello_ns: 0,
+            managed: None,
+        };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (300, 0));
     }
 
     #[test]
     fn time_between_states_is_unaccounted() {
         let states = vec![state(LifeState::Pending, 0, 10, 0), state(LifeState::Transfer, 15, 20, 0)];
-        let life =
-            InstanceLife { image_bytes: 0, states, first_process_ns: None, hello_ns: 0, managed: None };
+        let life = InstanceLife {
+            image_bytes: 0,
+            node: 0,
+            states,
+            first_process_ns: None,
+            hello_ns: 0,
+            managed: None,
+        };
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (20, 5));
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nestor_statistics::sequential::StopRule;
+use nestor_workload::LifeCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Claim, FigureQuery, FindingQuery};
@@ -98,8 +99,16 @@ pub struct Part {
 impl Study {
     /// Most instances of one image that any of its workloads has at the same time; 1 if none has several.
     pub fn most_instances(&self) -> u32 {
-        let lives = self.workloads.iter().filter_map(|workload| workload.value()?.life());
-        lives.map(|life| life.count).max().unwrap_or(1)
+        self.lives().map(|life| life.count).max().unwrap_or(1)
+    }
+
+    /// Most nodes that these are on; 1 if none is on several.
+    pub fn most_nodes(&self) -> u32 {
+        self.lives().map(|life| life.nodes).max().unwrap_or(1)
+    }
+
+    fn lives(&self) -> impl Iterator<Item = LifeCycle> {
+        self.workloads.iter().filter_map(|workload| workload.value()?.life())
     }
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum MachineLabel {
     /// `host`: the outermost.
     Host,
+    /// `host 2`, `host 3` …: as the outermost, for other instances of the same image.
+    OtherHost(u32),
     /// `guest`, `guest 2` …: the first, the second … inside another.
     Guest(u32),
     /// `client`, `client 2` … above a link.
@@ -31,6 +33,7 @@ impl MachineLabel {
     pub fn stored(self) -> String {
         let (word, number) = match self {
             Self::Host => (HOST, 1),
+            Self::OtherHost(number) => (HOST, number),
             Self::Guest(number) => (GUEST, number),
             Self::Client(number) => (CLIENT, number),
             Self::Repository => (REPOSITORY, 1),
@@ -43,6 +46,7 @@ impl fmt::Display for MachineLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.write_str("host"),
+            Self::OtherHost(number) => write!(f, "host {number}"),
             Self::Repository => f.write_str("repository"),
             Self::Guest(1) => f.write_str("guest"),
             Self::Guest(number) => write!(f, "guest {number}"),
@@ -65,6 +69,7 @@ impl FromStr for MachineLabel {
         };
         match (word, number) {
             (HOST, 1) => Ok(Self::Host),
+            (HOST, number) => Ok(Self::OtherHost(number)),
             (REPOSITORY, 1) => Ok(Self::Repository),
             (GUEST, number) => Ok(Self::Guest(number)),
             (CLIENT, number) => Ok(Self::Client(number)),

@@ -6,12 +6,12 @@ use crate::check::{Wanted, check_types, refused};
 use crate::error::{Candidate, replaced};
 use crate::layers::hypervisors::devices::Attach;
 use crate::layers::images::qcow2;
-use crate::layers::sourced::PREFETCH;
+use crate::layers::sourced::{PREFETCH, ServedOver};
 use crate::lines::Lines;
 use crate::parse::SOURCE;
 use crate::{
-    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, LayerSpec, Propagation,
-    Stack, StackError, StackErrorKind,
+    Conflict, Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, LayerSpec, Place,
+    Propagation, Stack, StackError, StackErrorKind,
 };
 
 /// A source as it is suggested.
@@ -199,23 +199,53 @@ impl Stack {
     /// # Errors
     ///
     /// What the stack lacks or has too many of, and what several instances cannot have.
-    pub fn require_instances(&self, instances: u32) -> Result<(), StackError> {
+    pub fn require_instances(&self, instances: u32, nodes: u32) -> Result<(), StackError> {
         self.require_instance()?;
+        if nodes > 1 {
+            self.require_several_nodes()?;
+        }
         // A manager's are on nodes of its own.
-        if instances > 1 && self.managed().is_none() { self.require_many_at_once() } else { Ok(()) }
+        if instances > 1 && self.managed().is_none() {
+            self.require_many_at_once(instances > nodes)
+        } else {
+            Ok(())
+        }
     }
 
-    /// For several instances on one node.
-    fn require_many_at_once(&self) -> Result<(), StackError> {
+    /// For instances on several nodes at some place.
+    ///
+    /// # Errors
+    ///
+    /// There is one node, or a manager chooses them.
+    pub fn require_nodes_at(&self, nodes: u32, place: &Place) -> Result<(), StackError> {
+        if nodes == 1 || place.is_emulated() {
+            return Ok(());
+        }
+        let message = format!("`--on {place}` has no {nodes} nodes for its instances");
+        Err(StackError::at_layer(self, self.medium_index(), message, "use --on emulated, or omit nodes"))
+    }
+
+    /// For instances on several nodes.
+    fn require_several_nodes(&self) -> Result<(), StackError> {
+        let over_nfs = |at: &LayerIndex| {
+            self.layer(*at).overlay().is_some_and(|options| options.over == ServedOver::Nfs)
+        };
+        let Some(at) = self.sourced_image().filter(over_nfs) else { return Ok(()) };
+        let message = "the directory of the image is exported to one node, and there are several";
+        Err(StackError::at_layer(self, at, message, "use overlay:over=nbd, or omit nodes"))
+    }
+
+    /// For several instances, some of which are on one node if they `share` it.
+    fn require_many_at_once(&self, share: bool) -> Result<(), StackError> {
         let copied = self.sourced_image().and_then(|at| Some((at, self.layer(at).copy()?.transfer)));
-        if let Some((image, transfer)) = copied.filter(|(_, transfer)| !transfer.many_at_once) {
+        if let Some((image, transfer)) = copied.filter(|(_, transfer)| share && !transfer.many_at_once) {
             let message =
                 format!("one node cannot receive by {} for several instances at once", transfer.name);
             return Err(StackError::at_layer(
                 self,
                 image,
                 message,
-                "use another protocol, as in copy:nbd, or omit count",
+                "use another protocol, as in copy:nbd, or as many nodes as instances, as in count=4:nodes=4",
             ));
         }
         let from_start = |layer: &Layer| {

@@ -4,7 +4,7 @@ mod messages;
 
 use messages::snapshots;
 use nestor_stack::layers::sourced::{OverlayOptions, ServedOver};
-use nestor_stack::{Bytes, LayerRole, Place, Propagation, Stack};
+use nestor_stack::{Bytes, HostTime, LayerRole, Place, Propagation, Stack};
 
 snapshots! {
     a_copy_without_a_source: "ext3/kvm/copy:scp/ext3/hdd" => @r#"
@@ -280,7 +280,7 @@ fn an_overlay_is_filled_only_behind_a_disk_that_is_plugged_in() {
 
 #[test]
 fn an_instance_is_one_machine_with_an_image_from_a_source() {
-    let required = |stack: &str| Stack::parse(stack).unwrap().require_instances(1);
+    let required = |stack: &str| Stack::parse(stack).unwrap().require_instances(1, 1);
     let refused = |stack: &str| required(stack).unwrap_err().to_string();
     assert!(required("ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd").is_ok());
     insta::assert_snapshot!(refused("ext3/kvm/raw/ext4/hdd"), @r"
@@ -305,7 +305,7 @@ fn an_instance_is_one_machine_with_an_image_from_a_source() {
 
 #[test]
 fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
-    let required = |stack: &str, instances| Stack::parse(stack).unwrap().require_instances(instances);
+    let required = |stack: &str, instances| Stack::parse(stack).unwrap().require_instances(instances, 1);
     for stack in
         ["ext3/kvm/copy:nbd/ext4/hdd//link/raw/ext4/hdd", "ext3/kvm/overlay/ext4/hdd//link/raw/ext4/hdd"]
     {
@@ -317,7 +317,7 @@ fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
     a stack cannot be used
       ext3/kvm/copy:multicast/ext4/hdd//link/raw/ext4/hdd
                ^^^^^^^^^^^^^^ one node cannot receive by multicast for several instances at once
-      use another protocol, as in copy:nbd, or omit count
+      use another protocol, as in copy:nbd, or as many nodes as instances, as in count=4:nodes=4
     ");
     let ide = "ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd";
     assert!(required(ide, 1).is_ok());
@@ -326,6 +326,30 @@ fn several_instances_share_a_node_where_protocol_and_disk_permit_it() {
       ext3/kvm:disk=ide/copy:nbd/ext4/hdd//link/raw/ext4/hdd
            ^^^^^^^^^^^^ several instances boot at once and then get their disks, and this one has its disk from the start
       use another disk, as in disk=virtio-blk, or omit count
+    ");
+}
+
+#[test]
+fn several_nodes_take_what_one_cannot_and_only_an_emulated_place_has_them() {
+    let stack = |text: &str| Stack::parse(text).unwrap();
+    let multicast = stack("ext3/kvm/copy:multicast/ext4/hdd//link/raw/ext4/hdd");
+    assert!(multicast.require_instances(4, 4).is_ok(), "each node receives once");
+    assert!(multicast.require_instances(5, 4).is_err());
+    let over_nfs = stack("ext3/kvm/overlay:over=nfs/ext4/hdd//link/raw/ext4/hdd");
+    assert!(over_nfs.require_instances(4, 1).is_ok());
+    insta::assert_snapshot!(over_nfs.require_instances(4, 2).unwrap_err(), @r"
+    a stack cannot be used
+      ext3/kvm/overlay:over=nfs/ext4/hdd//link/raw/ext4/hdd
+               ^^^^^^^^^^^^^^^^ the directory of the image is exported to one node, and there are several
+      use overlay:over=nbd, or omit nodes
+    ");
+    assert!(multicast.require_nodes_at(4, &Place::Emulated(HostTime::Real)).is_ok());
+    assert!(multicast.require_nodes_at(1, &Place::This).is_ok());
+    insta::assert_snapshot!(multicast.require_nodes_at(4, &Place::This).unwrap_err(), @r"
+    a stack cannot be used
+      ext3/kvm/copy:multicast/ext4/hdd//link/raw/ext4/hdd
+                                   ^^^ `--on this` has no 4 nodes for its instances
+      use --on emulated, or omit nodes
     ");
 }
 

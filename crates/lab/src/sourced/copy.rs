@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use nestor_machine::{Command, MachineError, ReadySign};
+use nestor_machine::{Cause, Command, Machine, MachineError, ReadySign, Refusal};
 use nestor_stack::layers::sourced::transfers::{Reach, Transfer, TransferEnds, TransferServer};
 use nestor_stack::{BitRate, Bytes, Layer};
 
-use super::SourcedImage;
+use super::{ImageNode, SourcedImage, TransferMachine};
 use crate::built::{Undo, UndoStep};
 use crate::link::enable_loopback;
 use crate::progressing::Progressing;
@@ -34,11 +34,11 @@ pub(crate) struct CopyServer {
 impl CopyServer {
     /// Ends it; one that ends with the transfer has ended.
     pub(super) fn end(&self, progressing: &mut Progressing<'_>, image: &SourcedImage) {
-        let [repository, _] = &image.machines;
-        let _ = repository.stop_process(self.process, GRACE_MS);
+        let repository = &image.repository.end;
+        let _ = repository.machine.stop_process(self.process, GRACE_MS);
         let is_it =
             |undo: &Undo| matches!(undo.step, UndoStep::EndProcess(process) if process == self.process);
-        progressing.undo.retain(|undo| undo.on != image.repository || !is_it(undo));
+        progressing.undo.retain(|undo| undo.on != repository.index || !is_it(undo));
     }
 }
 
@@ -47,26 +47,26 @@ impl SourcedImage {
     fn listening_address(&self) -> Ipv4Addr {
         let own = match self.reach {
             Reach::Lab => None,
-            Reach::Users => self.remote.server_address.parse().ok(),
+            Reach::Users => self.nodes.first().and_then(|node| node.remote.server_address.parse().ok()),
         };
         own.unwrap_or(Ipv4Addr::LOCALHOST)
     }
 
-    /// Those of the transfer to one target on the node, for the machine that has this directory for it.
-    fn ends<'a>(&'a self, target: &'a str, own_directory: &'a str) -> TransferEnds<'a> {
+    /// Those of the transfer to one target on a node, for the machine that has this directory for it.
+    fn ends<'a>(&'a self, node: &'a ImageNode, target: &'a str, own_directory: &'a str) -> TransferEnds<'a> {
         let (source_directory, source_file) = self.source.rsplit_once('/').unwrap_or(("", &self.source));
         TransferEnds {
             reach: self.reach,
-            repository_address: &self.remote.server_address,
-            node_address: &self.remote.client_address,
-            repository_interface: &self.repository_interface,
-            node_interface: &self.remote.interface,
+            repository_address: &node.remote.server_address,
+            node_address: &node.remote.client_address,
+            repository_interface: &self.repository.interface,
+            node_interface: &node.remote.interface,
             source_directory,
             source_file,
             target,
             own_directory,
             link_rate: self.link_rate,
-            copies: self.instances(),
+            copies: self.instances,
         }
     }
 }
@@ -78,16 +78,16 @@ pub(super) fn serve(
     layer: &Layer,
     transfer: &'static Transfer,
 ) -> Result<CopyServer, MachineError> {
-    let [repository, _] = &image.machines;
-    let [own_directory, _] = &image.own_directories;
+    let TransferMachine { machine: repository, own_directory, index, .. } = &image.repository.end;
+    let [node, ..] = &image.nodes[..] else { return Err(nowhere(repository)) };
     // The server does not know where the copies go.
-    let server = (transfer.server)(layer, &image.ends("", own_directory));
+    let server = (transfer.server)(layer, &image.ends(node, "", own_directory));
     hand_out(&server, image)?;
     let log = image.server_log();
     // The server is asked from its own machine whether it listens.
     enable_loopback(repository)?;
     let process = repository.start_process(Command::new(server.command), &log)?;
-    progressing.note_undo(image.repository, UndoStep::EndProcess(process));
+    progressing.note_undo(*index, UndoStep::EndProcess(process));
     let serving = CopyServer { transfer, process };
     let ready = server.port.map_or(Ok(()), |port| {
         let at = SocketAddrV4::new(image.listening_address(), port);
@@ -96,9 +96,15 @@ pub(super) fn serve(
     ready.map(|()| serving).map_err(|e| e.saying(&said(repository, &image.server_log())))
 }
 
-/// Writes the server's files, runs what comes before it, and gives the node what it needs of that.
+/// An image for no node.
+fn nowhere(repository: &Machine) -> MachineError {
+    let refusal = Refusal::new(Cause::NotThere, "the image goes to no machine");
+    MachineError::Refused { machine: repository.label().to_owned(), refusal }
+}
+
+/// Writes the server's files, runs what comes before it, and gives the nodes what they need of that.
 fn hand_out(server: &TransferServer, image: &SourcedImage) -> Result<(), MachineError> {
-    let [repository, node] = &image.machines;
+    let repository = &image.repository.end.machine;
     for (path, contents) in &server.files {
         repository.write_file(path, contents.as_bytes())?;
     }
@@ -106,21 +112,24 @@ fn hand_out(server: &TransferServer, image: &SourcedImage) -> Result<(), Machine
         repository.run_ok(Command::new(argv.clone()))?;
     }
     for name in &server.for_the_node {
-        let [from, to] = image.own_directories.each_ref().map(|directory| format!("{directory}/{name}"));
-        node.write_file(&to, &repository.read_file(&from)?)?;
-        node.run_ok(Command::new(["chmod", "0600", "--", &to]))?;
+        let own = |end: &TransferMachine| format!("{}/{name}", end.own_directory);
+        let contents = repository.read_file(&own(&image.repository.end))?;
+        for ImageNode { end, .. } in &image.nodes {
+            let to = own(end);
+            end.machine.write_file(&to, &contents)?;
+            end.machine.run_ok(Command::new(["chmod", "0600", "--", &to]))?;
+        }
     }
     Ok(())
 }
 
-/// The commands that copy on the node, one for each instance.
+/// The commands that copy on the nodes, one for each instance.
 pub(super) fn commands(image: &SourcedImage, layer: &Layer, server: &CopyServer) -> Vec<Vec<String>> {
-    let [_, own_directory] = &image.own_directories;
-    image
-        .targets
-        .iter()
-        .map(|target| (server.transfer.fetch)(layer, &image.ends(target, own_directory)))
-        .collect()
+    let of_instance = |instance: u32| {
+        let (node, target) = image.of_instance(instance as usize)?;
+        Some((server.transfer.fetch)(layer, &image.ends(node, target, &node.end.own_directory)))
+    };
+    (0..image.instances).filter_map(of_instance).collect()
 }
 
 /// Seconds that the transfer of one copy may take.

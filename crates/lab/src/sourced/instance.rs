@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use nestor_machine::{Command, Machine, MachineError, MachinePlace, Timed};
-use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex, Stack};
+use nestor_machine::{Command, Machine, MachineError, Timed, run_together, shut_down_machines};
+use nestor_stack::{LayerDefinition, LayerIndex, MachineIndex, MachineLabel, Stack};
 
-use super::{BootedInstance, Serving, SourcedImage, Span, Transferred};
+use super::{BootedInstance, PlannedNode, Serving, SourcedImage, Span, TransferMachine, Transferred, dealt};
 use crate::built::Top;
 use crate::hypervisor::KVM_MODULES;
+use crate::memory::AtOnce;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::root_machine::Guests;
 use crate::{BuildError, Lab, Network};
@@ -15,29 +16,50 @@ use crate::{BuildError, Lab, Network};
 /// How long a machine may take to power itself off.
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(60);
 
-/// A stack of which the node stands, and the repository with the image; the virtual machines of its instances are not there yet. It has to be
+/// A stack of which the nodes stand, and the repository with the image; the virtual machines of its instances are not there yet. It has to be
 /// given back to [`Lab::boot_instances`] or [`Lab::give_up_instance`].
 pub struct Instance<'a> {
     pub(super) progressing: Progressing<'a>,
+    /// The same on the nodes beside the first. What is undone there is undone with the first.
+    pub(super) beside: Vec<Progressing<'a>>,
     pub(super) image: SourcedImage,
     serving: Option<Serving>,
     pub(super) offered: Option<Offered>,
 }
 
+/// A machine that has to do with lives.
+#[derive(Clone, Copy)]
+pub struct LifeMachine<'a> {
+    /// What it is called.
+    pub label: MachineLabel,
+    /// Its position among the machines.
+    pub index: MachineIndex,
+    /// The way to it.
+    pub machine: &'a Machine,
+    /// The block device of its medium; `None` where the file system of a directory of the user's is on none.
+    pub disk: Option<&'a str>,
+}
+
 impl Instance<'_> {
-    /// The repository and the node.
-    pub fn machines(&self) -> &[Machine; 2] {
-        &self.image.machines
+    /// The repository.
+    pub fn repository(&self) -> LifeMachine<'_> {
+        self.described(&self.image.repository.end, MachineLabel::Repository)
     }
 
-    /// Their positions among the machines of the stack.
-    pub fn machine_indexes(&self) -> [MachineIndex; 2] {
-        [self.image.repository, self.image.node]
+    /// The nodes, to which instances are [dealt](dealt).
+    pub fn nodes(&self) -> Vec<LifeMachine<'_>> {
+        let label = |number: usize| match number {
+            0 => MachineLabel::Host,
+            _ => MachineLabel::OtherHost(u32::try_from(number + 1).unwrap_or(u32::MAX)),
+        };
+        let nodes = self.image.nodes.iter().enumerate();
+        nodes.map(|(number, node)| self.described(&node.end, label(number))).collect()
     }
 
-    /// The block devices of their media; `None` where the file system of a directory of the user's is on none.
-    pub fn disks(&self) -> &[Option<String>; 2] {
-        &self.image.disks
+    fn described<'b>(&'b self, end: &'b TransferMachine, usual: MachineLabel) -> LifeMachine<'b> {
+        let label = self.progressing.machines.get(end.index).map_or(usual, |machine| machine.label);
+        let TransferMachine { index, machine, disk, .. } = end;
+        LifeMachine { label, index: *index, machine, disk: disk.as_deref() }
     }
 
     /// Where the data set of the instance's workload is made at the repository, which goes into the image; `None` once that is complete.
@@ -50,46 +72,63 @@ impl Instance<'_> {
         self.progressing.network()
     }
 
-    /// The link between them.
+    /// The link between repository and nodes.
     pub fn link(&self) -> Option<LayerIndex> {
         self.progressing.stack.indexed_source().find_map(|(at, layer)| layer.link().map(|_| at))
     }
 }
 
 impl Lab {
-    /// Builds a stack up to the image, which is made at its repository, with room on its node for so many instances.
+    /// Builds a stack up to the image, which is made at its repository, with room on its nodes for so many instances.
     ///
     /// # Errors
     /// Which layer could not be made and why; what was made has been taken down.
     pub fn prepare_instances<'a>(
         &mut self,
         stack: &'a Stack,
-        instances: u32,
+        at_once: AtOnce,
     ) -> Result<Instance<'a>, BuildError> {
-        stack.require_instances(instances)?;
+        stack.require_instances(at_once.instances, at_once.nodes)?;
+        stack.require_nodes_at(at_once.nodes, &self.place)?;
         let no_source = || BuildError::refused(stack.medium(), "the stack has no source");
         let sourced = stack.sourced_image().ok_or_else(no_source)?;
-        let mut progressing = self.begin(stack, Guests::Fresh(instances))?;
-        let opened = self.build_below(&mut progressing, sourced).and_then(|Offered { on, thing }| {
-            // Its boot is measured, and no other guest's memory.
-            if let Some(guest) = virtual_machine(stack) {
-                self.stop_guests(guest);
-            }
-            if self.place.is_emulated() {
-                self.load_modules(&progressing.machine(on), KVM_MODULES);
-            }
-            let Thing::Directory { path, .. } = thing else {
-                return Err(BuildError::refused(stack.layer(sourced), "it is not in a directory"));
-            };
-            self.open_source(&mut progressing, (sourced, on), &path, instances)
-        });
-        match opened {
-            Ok(image) => Ok(Instance { progressing, image, serving: None, offered: None }),
+        let mut progressing = self.begin(stack, Guests::Fresh(at_once.on_a_node()))?;
+        match self.open_instances(&mut progressing, sourced, at_once) {
+            Ok((image, beside)) => Ok(Instance { progressing, beside, image, serving: None, offered: None }),
             Err(e) => {
                 self.give_up(progressing);
                 Err(e)
             }
         }
+    }
+
+    fn open_instances<'a>(
+        &mut self,
+        progressing: &mut Progressing<'a>,
+        sourced: LayerIndex,
+        at_once: AtOnce,
+    ) -> Result<(SourcedImage, Vec<Progressing<'a>>), BuildError> {
+        let stack = progressing.stack;
+        let Offered { on, thing } = self.build_below(progressing, sourced)?;
+        // Its boot is measured, and no other guest's memory.
+        if let Some(guest) = virtual_machine(stack) {
+            self.stop_guests(guest);
+        }
+        let Thing::Directory { path, .. } = thing else {
+            return Err(BuildError::refused(stack.layer(sourced), "it is not in a directory"));
+        };
+        let mut nodes = vec![PlannedNode::first(self, progressing, on, path)];
+        let mut beside = Vec::new();
+        for number in 2..=at_once.nodes {
+            let (node, own) = self.build_other_node(progressing, sourced, number)?;
+            nodes.push(node);
+            beside.push(own);
+        }
+        if self.place.is_emulated() {
+            nodes.iter().for_each(|node| self.load_modules(&node.machine, KVM_MODULES));
+        }
+        let image = self.open_source(progressing, sourced, nodes, at_once.instances)?;
+        Ok((image, beside))
     }
 
     /// Completes the image and serves it: caches are empty then, and disks and link have their timing.
@@ -102,7 +141,7 @@ impl Lab {
         self.set_timing(true)
     }
 
-    /// Has the node fetch the image for each instance, or open it where it is, all at the same time.
+    /// Has the nodes fetch the image for each instance, or open it where it is, all at the same time.
     ///
     /// # Errors
     /// It does not come.
@@ -142,34 +181,43 @@ impl Lab {
     /// # Errors
     /// One of them does not, and was ended.
     pub fn shut_down_instances(&mut self, booted: &[BootedInstance]) -> Result<Vec<Span>, BuildError> {
-        let places: Vec<MachinePlace> = booted.iter().map(BootedInstance::place).collect();
-        let limit = POWER_OFF_LIMIT * u32::try_from(places.len()).unwrap_or(u32::MAX);
-        let node = self.node_of(booted)?;
-        let ended = node.shut_down_machines(&places, limit)?;
+        let nodes = self.nodes_of(booted)?;
+        let places = dealt::deal(booted.iter().map(BootedInstance::place), nodes.len());
+        let limit = POWER_OFF_LIMIT * u32::try_from(booted.len()).unwrap_or(u32::MAX);
+        let ended = shut_down_machines(nodes.iter().zip(places).collect(), limit)?;
         // They have ended in any case, and with them all that was made in them.
         booted.iter().for_each(|instance| self.stop_guests(instance.guest));
-        Ok(spans(ended)?.into_iter().map(|(span, ())| span).collect())
+        Ok(spans(dealt::gather(ended))?.into_iter().map(|(span, ())| span).collect())
     }
 
-    /// Removes the images of instances from their node.
+    /// Removes the images of instances from their nodes.
     ///
     /// # Errors
     /// One cannot be removed.
     pub fn remove_instances(&self, booted: &[BootedInstance]) -> Result<Vec<Span>, BuildError> {
-        let node = self.node_of(booted)?;
+        let nodes = self.nodes_of(booted)?;
         let remove = |instance: &BootedInstance| Command::new(["rm", "--", &instance.image]);
         let commands: Vec<Command> = booted.iter().map(remove).collect();
-        let ran = node.run_together(commands.iter().map(|command| vec![command.clone()]).collect())?;
+        let lines = dealt::deal(commands.iter().map(|command| vec![command.clone()]), nodes.len());
+        let ran = dealt::gather(run_together(nodes.iter().zip(lines).collect())?);
         let removed = spans(ran.into_iter().flatten().collect())?;
-        let each = removed.into_iter().zip(&commands);
-        let checked = each.map(|((span, finished), command)| node.succeeded(command, finished).map(|_| span));
+        let each = removed.into_iter().zip(&commands).enumerate();
+        let checked = each.map(|(instance, ((span, finished), command))| {
+            let (node, _) = dealt::place(instance, nodes.len());
+            nodes[node].succeeded(command, finished).map(|_| span)
+        });
         Ok(checked.collect::<Result<_, MachineError>>()?)
     }
 
-    /// The machine that instances run on.
-    fn node_of(&self, booted: &[BootedInstance]) -> Result<Machine, BuildError> {
-        let node = booted.first().map_or(MachineIndex::OUTERMOST, |instance| instance.node);
-        Ok(self.standing(node)?.machine.clone())
+    /// The machines that instances run on, to which they were [dealt](dealt).
+    fn nodes_of(&self, booted: &[BootedInstance]) -> Result<Vec<Machine>, BuildError> {
+        let mut nodes: Vec<MachineIndex> = Vec::new();
+        for instance in booted {
+            if !nodes.contains(&instance.node) {
+                nodes.push(instance.node);
+            }
+        }
+        nodes.into_iter().map(|node| Ok(self.standing(node)?.machine.clone())).collect()
     }
 }
 

@@ -2,7 +2,10 @@
 //! arrived is checked.
 
 mod copy;
+pub mod dealt;
 mod instance;
+mod nodes;
+mod opening;
 mod overlay;
 mod programs;
 mod repository;
@@ -11,20 +14,19 @@ mod several;
 use std::fmt;
 use std::time::Duration;
 
-use nestor_machine::{Command, Finished, Machine, MachineError, Timed};
+use nestor_machine::{Command, Finished, Machine, MachineError, Timed, run_together};
 use nestor_stack::layers::sourced::transfers::{HOST_NAMES, NODE_NAME, REPOSITORY_NAME, Reach};
-use nestor_stack::{BitRate, Bytes, Layer, LayerIndex, MachineIndex, Propagation, Relation, Stack};
+use nestor_stack::{BitRate, Bytes, Layer, LayerIndex, MachineIndex, Propagation, Stack};
 
 use crate::built::drop_caches;
-use crate::held_memory::hold_memory;
 use crate::image::offer_image;
 use crate::link_counters::parse_value;
 use crate::progressing::{Offered, Progressing, Remote};
-use crate::root_machine::RootMachine;
 use crate::server_process::said;
 use crate::{BuildError, Lab};
 
-pub use instance::Instance;
+pub use instance::{Instance, LifeMachine};
+use nodes::PlannedNode;
 use repository::Installed;
 pub use several::BootedInstance;
 
@@ -44,12 +46,11 @@ const DIGEST_LIMIT_S: u64 = 3_600;
 pub(crate) struct SourcedImage {
     /// Its layer.
     index: LayerIndex,
-    node: MachineIndex,
-    repository: MachineIndex,
-    /// The repository and the node.
-    machines: [Machine; 2],
-    /// The block devices of their media; `None` where the file system of a directory of the user's is on none.
-    disks: [Option<String>; 2],
+    repository: SourceMachine,
+    /// Where it goes. Instances are dealt to them in turn.
+    nodes: Vec<ImageNode>,
+    /// How many instances it is for.
+    instances: u32,
     /// The image at the repository.
     source: String,
     /// The length of its file, once it is complete.
@@ -58,16 +59,35 @@ pub(crate) struct SourcedImage {
     contents: String,
     /// The layers that are made in it there, until they are complete.
     installed: Option<Installed>,
-    /// Where it goes on the node: a path for each instance.
-    targets: Vec<String>,
-    /// A directory for the transfer's own files, on each.
-    own_directories: [String; 2],
     /// Who is on the network between them.
     reach: Reach,
-    remote: Remote,
-    /// What the repository calls its interface.
-    repository_interface: String,
     link_rate: BitRate,
+}
+
+/// The repository.
+struct SourceMachine {
+    end: TransferMachine,
+    /// What it calls its interface.
+    interface: String,
+}
+
+/// A node of the image.
+struct ImageNode {
+    end: TransferMachine,
+    /// Where it finds the repository.
+    remote: Remote,
+    /// Where its instances have their images.
+    targets: Vec<String>,
+}
+
+/// A machine from which an image comes, or to which one goes.
+struct TransferMachine {
+    index: MachineIndex,
+    machine: Machine,
+    /// The block device of its medium; `None` where the file system of a directory of the user's is on none.
+    disk: Option<String>,
+    /// A directory for the transfer's own files.
+    own_directory: String,
 }
 
 /// What serves an image.
@@ -128,72 +148,14 @@ impl Lab {
         node: MachineIndex,
         directory: &str,
     ) -> Result<Offered, BuildError> {
-        let mut image = self.open_source(progressing, (index, node), directory, ONE)?;
+        let nodes = vec![PlannedNode::first(self, progressing, node, directory.to_owned())];
+        let mut image = self.open_source(progressing, index, nodes, ONE)?;
         self.close_source(progressing, &mut image)?;
         let serving = self.serve_image(progressing, &image)?;
         self.set_timing(true)?;
         let transferred = self.fetch_image(progressing.stack, &image, &serving);
         self.set_timing(false)?;
         self.settle_image(progressing, &image, &serving, transferred)
-    }
-
-    /// Boots the repository, makes the image there, and the layers in it that come with it; and joins it to the node.
-    pub(crate) fn open_source(
-        &mut self,
-        progressing: &mut Progressing<'_>,
-        (index, node): (LayerIndex, MachineIndex),
-        directory: &str,
-        instances: u32,
-    ) -> Result<SourcedImage, BuildError> {
-        let stack = progressing.stack;
-        let layer = stack.layer(index);
-        let refused = |why: &str| BuildError::refused(layer, why);
-        let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let repository = stack.repository().ok_or_else(|| refused("it has no source"))?;
-        let link = stack.indexed_source().find_map(|(at, layer)| Some((at, layer.link()?)));
-        let (link, options) = link.ok_or_else(|| refused("its source has no link"))?;
-        let opened = stack.opened_image(index);
-        let format = opened.image_format().ok_or_else(|| refused("its source is not an image"))?;
-
-        let node_disk = self.disk_of_medium(progressing, stack.medium_index(), node);
-        if self.place.is_emulated() {
-            self.root_beside(progressing, RootMachine::beside(repository, node))?;
-        }
-        let label = stack.machines()[repository].label;
-        let relation = Relation::Beside(node);
-        progressing.machines.insert(repository, relation, self.standing(repository)?.built(label));
-        let made = self.make_image(progressing, repository)?;
-        if let Some(available) = options.available {
-            hold_memory(progressing, repository, stack.layer(link), available)?;
-        }
-        let (remote, repository_interface) = match self.kernel_link(link) {
-            Some(link) => link.to_server(repository, options.mtu),
-            None => self.connect(progressing, (link, &options), [repository, node]).map_err(failed)?,
-        };
-        let own_directory =
-            |on: MachineIndex| format!("{}/transfer", progressing.machines[on].facts.work_directory);
-        let (reach, own_directories) = if self.place.is_emulated() {
-            (Reach::Lab, [own_directory(node), own_directory(node)])
-        } else {
-            (Reach::Users, [own_directory(repository), own_directory(node)])
-        };
-        Ok(SourcedImage {
-            index,
-            node,
-            repository,
-            machines: [progressing.machine(repository), progressing.machine(node)],
-            disks: [made.disk, node_disk],
-            source: made.path,
-            bytes: Bytes(0),
-            contents: made.contents,
-            installed: Some(made.installed),
-            targets: (0..instances).map(|instance| target(directory, format.extension, instance)).collect(),
-            own_directories,
-            reach,
-            remote,
-            repository_interface,
-            link_rate: options.rate,
-        })
     }
 
     /// Starts what serves the image, with empty caches at both ends.
@@ -212,7 +174,7 @@ impl Lab {
             (_, Some(options)) => overlay::serve(self, progressing, image, options).map(Serving::Overlay)?,
             (None, None) => return Err(BuildError::refused(layer, "it does not come from a source")),
         };
-        image.machines.iter().try_for_each(drop_caches).map_err(failed)?;
+        image.machines().try_for_each(drop_caches).map_err(failed)?;
         Ok(serving)
     }
 
@@ -233,7 +195,7 @@ impl Lab {
                 (Propagation::Overlay, overlay::commands(image, server), overlay::OPEN_LIMIT_S)
             }
         };
-        let fetched = image.fetch_with(commands, limit_s.saturating_mul(image.instances().into()));
+        let fetched = image.fetch_with(commands, limit_s.saturating_mul(image.instances.into()));
         let came = fetched.map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
         let (took, spans) = came.into_iter().unzip();
         Ok(Transferred { propagation, bytes: image.bytes, took, spans })
@@ -255,9 +217,8 @@ impl Lab {
                 server.end(progressing, image);
                 let transferred = transferred?;
                 // What is compared is what is on the disk, and not what the node's memory has of it.
-                let [_, node] = &image.machines;
-                drop_caches(node).map_err(failed)?;
-                check_digests(layer, image, &image.targets)?;
+                image.nodes.iter().try_for_each(|node| drop_caches(&node.end.machine)).map_err(failed)?;
+                check_digests(layer, image, |node| node.targets.clone())?;
                 image.clear().map_err(failed)?;
                 transferred
             }
@@ -269,41 +230,57 @@ impl Lab {
             None => transferred.to_string(),
         };
         // The check has read all of it.
-        image.machines.iter().try_for_each(drop_caches).map_err(failed)?;
+        image.machines().try_for_each(drop_caches).map_err(failed)?;
         progressing.note("transfer", how);
         image.offer(progressing, 0)
     }
 }
 
 impl SourcedImage {
-    /// Makes the directories for the transfer's own files, empty, and gives both machines names; those of the user's in a file of its own.
+    /// The repository and the nodes.
+    fn all_ends(&self) -> impl Iterator<Item = &TransferMachine> {
+        [&self.repository.end].into_iter().chain(self.nodes.iter().map(|node| &node.end))
+    }
+
+    fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.all_ends().map(|end| &end.machine)
+    }
+
+    /// The node of an instance, counted from 0, and where that has its image.
+    fn of_instance(&self, instance: usize) -> Option<(&ImageNode, &String)> {
+        let (node, at) = dealt::place(instance, self.nodes.len());
+        let node = self.nodes.get(node)?;
+        Some((node, node.targets.get(at)?))
+    }
+
+    /// Makes the directories for the transfer's own files, empty, and gives all machines names; those of the user's in a file of its own.
     fn prepare(&self) -> Result<(), MachineError> {
         self.clear()?;
-        let Remote { server_address, client_address, .. } = &self.remote;
-        let names = format!(
-            "127.0.0.1 localhost\n{server_address} {REPOSITORY_NAME}\n{client_address} {NODE_NAME}\n"
-        );
-        self.machines.iter().zip(&self.own_directories).try_for_each(|(machine, directory)| {
+        let of_repository = |remote: &Remote| format!("{} {REPOSITORY_NAME}\n", remote.server_address);
+        let of_node = |node: &ImageNode| format!("{} {NODE_NAME}\n", node.remote.client_address);
+        // A node knows itself alone by the name, and the repository all of them.
+        let known = |of: &[ImageNode]| {
+            let repository = of.first().map(|node| of_repository(&node.remote)).unwrap_or_default();
+            format!("127.0.0.1 localhost\n{repository}{}", of.iter().map(of_node).collect::<String>())
+        };
+        let give = |end: &TransferMachine, names: String| {
+            let TransferMachine { machine, own_directory, .. } = end;
             if self.reach == Reach::Lab {
                 machine.write_file(HOSTS, names.as_bytes())?;
-                return machine.make_directory(directory);
+                return machine.make_directory(own_directory);
             }
-            machine.make_directory(directory)?;
-            machine.write_file(&format!("{directory}/{HOST_NAMES}"), names.as_bytes())
-        })
+            machine.make_directory(own_directory)?;
+            machine.write_file(&format!("{own_directory}/{HOST_NAMES}"), names.as_bytes())
+        };
+        give(&self.repository.end, known(&self.nodes))?;
+        self.nodes.iter().try_for_each(|node| give(&node.end, known(std::slice::from_ref(node))))
     }
 
     /// Removes the transfer's own files.
     fn clear(&self) -> Result<(), MachineError> {
-        let mut own = self.machines.iter().zip(&self.own_directories);
-        own.try_for_each(|(machine, directory)| {
-            machine.run_ok(Command::new(["rm", "-rf", "--", directory])).map(drop)
+        self.all_ends().try_for_each(|TransferMachine { machine, own_directory, .. }| {
+            machine.run_ok(Command::new(["rm", "-rf", "--", own_directory])).map(drop)
         })
-    }
-
-    /// How many instances it is for.
-    fn instances(&self) -> u32 {
-        u32::try_from(self.targets.len()).unwrap_or(u32::MAX)
     }
 
     /// The image of one instance, which has come.
@@ -311,40 +288,45 @@ impl SourcedImage {
         let stack = progressing.stack;
         let layer = stack.layer(self.index);
         let opened = stack.opened_image(self.index);
-        let format = opened.image_format().zip(self.targets.get(instance));
-        let (format, target) =
+        let format = opened.image_format().zip(self.of_instance(instance));
+        let (format, (node, target)) =
             format.ok_or_else(|| BuildError::refused(layer, "its source is not an image"))?;
-        Ok(offer_image(progressing, (self.index, self.node), target.clone(), (&opened, format)))
+        Ok(offer_image(progressing, (self.index, node.end.index), target.clone(), (&opened, format)))
     }
 
-    /// Runs a program on the node for each instance, all at the same time, and writes out what it has left in the node's memory: an image has
+    /// Runs a program on its node for each instance, all at the same time, and writes out what it has left in the node's memory: an image has
     /// come when it is on the disk. Of each instance, how long its program ran, and when its image came.
     fn fetch_with(
         &self,
         programs: Vec<Vec<String>>,
         limit_s: u64,
     ) -> Result<Vec<(Duration, Span)>, MachineError> {
-        let [_, node] = &self.machines;
-        let lines: Vec<Vec<Command>> = programs
-            .into_iter()
-            .zip(&self.targets)
-            .map(|(argv, target)| {
-                let write_out = Command::new(["sync", "--", target]).timeout_s(SYNC_LIMIT_S);
-                vec![Command::new(argv).timeout_s(limit_s), write_out]
-            })
-            .collect();
-        let ran = node.run_together(lines.clone())?;
-        ran.into_iter().zip(&lines).map(|(ran, line)| self.came(line, ran)).collect()
+        let line = |(instance, argv): (usize, Vec<String>)| {
+            let target = self.of_instance(instance).map(|(_, target)| target.as_str()).unwrap_or_default();
+            let write_out = Command::new(["sync", "--", target]).timeout_s(SYNC_LIMIT_S);
+            vec![Command::new(argv).timeout_s(limit_s), write_out]
+        };
+        let lines = dealt::deal(programs.into_iter().enumerate().map(line), self.nodes.len());
+        let machines = || self.nodes.iter().map(|node| &node.end.machine);
+        let ran = run_together(machines().zip(lines.clone()).collect())?;
+        let came = machines().zip(&lines).zip(ran).map(|((node, lines), ran)| {
+            lines.iter().zip(ran).map(|(line, ran)| self.came(node, line, ran)).collect()
+        });
+        Ok(dealt::gather(came.collect::<Result<_, _>>()?))
     }
 
     /// What the programs of one instance did.
-    fn came(&self, line: &[Command], ran: Vec<Timed<Finished>>) -> Result<(Duration, Span), MachineError> {
-        let [repository, node] = &self.machines;
+    fn came(
+        &self,
+        node: &Machine,
+        line: &[Command],
+        ran: Vec<Timed<Finished>>,
+    ) -> Result<(Duration, Span), MachineError> {
         let (mut took, mut span) = (None, None);
         for (command, Timed { begin_ns, end_ns, result }) in line.iter().zip(ran) {
             let finished = node
                 .succeeded(command, result?)
-                .map_err(|failed| failed.saying(&said(repository, &self.server_log())))?;
+                .map_err(|failed| failed.saying(&said(&self.repository.end.machine, &self.server_log())))?;
             let begin_ns = span.map_or(begin_ns, |span: Span| span.begin_ns);
             span = Some(Span { begin_ns, end_ns });
             took.get_or_insert(Duration::from_nanos(finished.elapsed_ns));
@@ -354,25 +336,16 @@ impl SourcedImage {
 
     /// What its server has printed, as a file of the repository.
     fn server_log(&self) -> String {
-        let [own_directory, _] = &self.own_directories;
-        format!("{own_directory}/server.txt")
+        format!("{}/server.txt", self.repository.end.own_directory)
     }
 
     /// Reads the length of the image's file, which is complete.
     fn find_length(&mut self) -> Result<(), MachineError> {
-        let [repository, _] = &self.machines;
+        let repository = &self.repository.end.machine;
         let argv = ["stat", "--format=%s", "--", &self.source];
         let said = repository.run_ok(Command::new(argv))?;
         self.bytes = parse_value(repository, &argv, &said).map(Bytes)?;
         Ok(())
-    }
-}
-
-/// The image of an instance, counted from 0, in a directory of its node.
-fn target(directory: &str, extension: &str, instance: u32) -> String {
-    match instance {
-        0 => format!("{directory}/disk.{extension}"),
-        _ => format!("{directory}/disk-{}.{extension}", instance + 1),
     }
 }
 
@@ -392,15 +365,21 @@ fn format_at_repository(stack: &Stack) -> &str {
     stack.source().iter().find(|layer| layer.image_format().is_some()).map_or("raw", Layer::name)
 }
 
-/// Compares what the node has at some paths with the image at the repository.
+/// Compares what the nodes have at some paths with the image at the repository.
 ///
 /// # Errors
 /// It is not the same, or cannot be read.
-fn check_digests(layer: &Layer, image: &SourcedImage, at_node: &[String]) -> Result<(), BuildError> {
+fn check_digests(
+    layer: &Layer,
+    image: &SourcedImage,
+    at_node: impl Fn(&ImageNode) -> Vec<String>,
+) -> Result<(), BuildError> {
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let [repository, node] = &image.machines;
-    let sent = digest(repository, &image.source).map_err(failed)?;
-    at_node.iter().try_for_each(|path| same_digests(layer, sent.clone(), digest(node, path).map_err(failed)?))
+    let sent = digest(&image.repository.end.machine, &image.source).map_err(failed)?;
+    image.nodes.iter().try_for_each(|node| {
+        let arrived = |path: &String| digest(&node.end.machine, path).map_err(failed);
+        at_node(node).iter().try_for_each(|path| same_digests(layer, sent.clone(), arrived(path)?))
+    })
 }
 
 fn same_digests(layer: &Layer, sent: String, arrived: String) -> Result<(), BuildError> {

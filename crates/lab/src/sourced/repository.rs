@@ -123,10 +123,10 @@ impl Lab {
                 return Err(LabProblem::NotUndone { problems }.into());
             }
         }
-        let [repository, _] = &image.machines;
+        let repository = image.repository.end.machine.clone();
         let name = format_at_repository(progressing.stack);
         // One that could not let go of the image was ended.
-        self.standing(image.repository)?;
+        self.standing(image.repository.end.index)?;
         if image.contents == image.source {
             return image
                 .find_length()

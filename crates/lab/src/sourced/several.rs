@@ -1,11 +1,11 @@
 //! The boot of instances: their virtual machines start at the same time, and then each gets its disk.
 
-use nestor_machine::{Machine, MachinePlace, MachineSpec};
+use nestor_machine::{Machine, MachinePlace, MachineSpec, start_machines};
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::{HypervisorSpec, LayerDefinition, MachineIndex, MachineLabel, Relation};
 
 use super::instance::{hypervisor_layer, spans};
-use super::{Instance, SourcedImage};
+use super::{Instance, SourcedImage, dealt};
 use crate::built::{BuiltStack, Top};
 use crate::progressing::{Offered, Progressing};
 use crate::root_machine::Guests;
@@ -16,7 +16,7 @@ use crate::{BuildError, Lab};
 pub struct BootedInstance {
     /// Its stack. That of the first has the machines that all of them share.
     pub built: BuiltStack,
-    /// When its file systems were mounted, on the node's `CLOCK_MONOTONIC`, ns.
+    /// When its file systems were mounted, on its node's `CLOCK_MONOTONIC`, ns.
     pub booted_ns: u64,
     /// Its virtual machine.
     pub(super) guest: MachineIndex,
@@ -32,6 +32,7 @@ struct Guest<'a> {
     options: HypervisorOptions<'a>,
     /// Its position in the stack.
     index: MachineIndex,
+    /// How it is joined to the first node.
     relation: Relation,
     label: MachineLabel,
 }
@@ -90,22 +91,23 @@ impl Lab {
         guest: MachineIndex,
         offered: Offered,
     ) -> Result<Up, BuildError> {
+        let node = self.standing(offered.on)?.machine.clone();
         let top = self.build_above(progressing, image.index, offered)?;
-        let [_, node] = &image.machines;
         Ok(Up { guest, top, booted_ns: node.read_clock(false)? })
     }
 
     fn boot_all(&mut self, instance: &mut Instance<'_>) -> Result<(Up, Vec<BootedInstance>), BuildError> {
-        let Instance { progressing, image, offered, .. } = instance;
+        let Instance { progressing, beside, image, offered, .. } = instance;
         let refused = |why: &str| BuildError::refused(progressing.stack.layer(image.index), why);
-        let guest = Guest::of(progressing, image.node).ok_or_else(|| refused("no virtual machine has it"))?;
+        let node = image.nodes.first().ok_or_else(|| refused("it goes to no machine"))?.end.index;
+        let guest = Guest::of(progressing, node).ok_or_else(|| refused("no virtual machine has it"))?;
         let offered = offered.take().ok_or_else(|| refused("it has not come yet"))?;
-        if image.instances() == 1 {
+        if image.instances == 1 {
             // Its virtual machine is that of any stack, but fresh.
             return Ok((self.build_instance(progressing, image, guest.index, offered)?, Vec::new()));
         }
         let started = self.start_together(progressing, image, &guest)?;
-        let built = self.build_each(progressing, image, &started, offered);
+        let built = self.build_each((progressing, beside), image, &started, offered);
         if built.is_err() {
             started.into_iter().for_each(|guest| self.stop_guests(guest));
         }
@@ -120,10 +122,10 @@ impl Lab {
         guest: &Guest<'_>,
     ) -> Result<Vec<MachineIndex>, BuildError> {
         let stack = progressing.stack;
-        let files = self.files_in(stack, image.node)?;
+        let files = self.files_in(stack, guest.relation.joined_to().unwrap_or(MachineIndex::OUTERMOST))?;
         let spec =
             self.guest_spec(stack, (guest.index, guest.relation), guest.spec, &guest.options, files, None);
-        let instances = image.instances();
+        let instances = image.instances;
         let others = self.machines.positions_after(guest.index).take(instances as usize - 1);
         let guests: Vec<MachineIndex> = [guest.index].into_iter().chain(others).collect();
         // Each may have to wait for all others.
@@ -137,48 +139,56 @@ impl Lab {
             })
             .collect();
         (self.progress)(&format!("booting {instances} instances"));
-        let [_, node] = image.machines.clone();
-        let started = self.stand_together(&node, guest, &guests, &specs);
+        let nodes: Vec<(MachineIndex, Machine)> =
+            image.nodes.iter().map(|node| (node.end.index, node.end.machine.clone())).collect();
+        let started = self.stand_together(&nodes, guest, &guests, &specs);
         if started.is_err() {
             // One that stands ends with its position, others are known to the node alone.
             guests.iter().for_each(|guest| self.stop_guests(*guest));
-            specs.iter().for_each(|spec| drop(node.stop_machine(spec.place)));
+            for ((_, node), specs) in nodes.iter().zip(dealt::deal(&specs, nodes.len())) {
+                specs.iter().for_each(|spec| drop(node.stop_machine(spec.place)));
+            }
         }
         started.map(|()| guests)
     }
 
     fn stand_together(
         &mut self,
-        node: &Machine,
+        nodes: &[(MachineIndex, Machine)],
         guest: &Guest<'_>,
         guests: &[MachineIndex],
         specs: &[MachineSpec],
     ) -> Result<(), BuildError> {
-        let started = spans(node.start_machines(specs)?)?;
+        let dealt_specs = dealt::deal(specs.iter().cloned(), nodes.len());
+        let machines = nodes.iter().map(|(_, node)| node);
+        let started = spans(dealt::gather(start_machines(machines.zip(dealt_specs).collect())?))?;
         for (number, ((index, spec), (span, boot))) in guests.iter().zip(specs).zip(started).enumerate() {
+            let (node_index, node) = &nodes[dealt::place(number, nodes.len()).0];
             let machine = node.machine_inside(spec.place, &label_of(guest.label, number));
             let standing = self.look_at(machine, spec.clone(), boot.accelerator)?;
-            self.machines.insert(
-                *index,
-                guest.relation,
-                Standing { greeted_ns: Some(span.end_ns), ..standing },
-            );
+            let standing = Standing { greeted_ns: Some(span.end_ns), ..standing };
+            self.machines.insert(*index, Relation::Inside(*node_index), standing);
         }
         Ok(())
     }
 
-    /// Builds what is above the image of each instance, one after the other.
+    /// Builds what is above the image of each instance, one after the other, on the first node and those `beside` it.
     fn build_each(
         &mut self,
-        progressing: &mut Progressing<'_>,
+        (progressing, beside): (&mut Progressing<'_>, &[Progressing<'_>]),
         image: &SourcedImage,
         guests: &[MachineIndex],
         offered: Offered,
     ) -> Result<(Up, Vec<BootedInstance>), BuildError> {
         progressing.guests = Guests::Started;
         // None of them has the virtual machine of another.
-        let others: Vec<_> = guests.iter().skip(1).map(|guest| progressing.beside(*guest)).collect();
-        let first = guests.first().copied().unwrap_or(image.node);
+        let others: Vec<_> = (1..guests.len())
+            .map(|number| match dealt::place(number, image.nodes.len()) {
+                (0, _) => progressing.beside(guests[number]),
+                (node, _) => beside[node - 1].beside(guests[number]),
+            })
+            .collect();
+        let first = guests.first().copied().unwrap_or(MachineIndex::OUTERMOST);
         let first = self.build_instance(progressing, image, first, offered)?;
         let mut booted = Vec::new();
         for (number, (mut other, guest)) in others.into_iter().zip(&guests[1..]).enumerate() {
@@ -198,8 +208,11 @@ impl Lab {
     ) -> BootedInstance {
         let Up { guest, top, booted_ns } = up;
         let built = progressing.into_built(top, self.place.host_time().unwrap_or_default());
-        let path = image.targets.get(number).cloned().unwrap_or_default();
-        BootedInstance { built, booted_ns, guest, node: image.node, image: path }
+        let (node, path) = image.of_instance(number).map_or_else(
+            || (MachineIndex::OUTERMOST, String::new()),
+            |(node, path)| (node.end.index, path.clone()),
+        );
+        BootedInstance { built, booted_ns, guest, node, image: path }
     }
 
     /// Ends instances that were booted, and takes their stack down.

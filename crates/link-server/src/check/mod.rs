@@ -2,7 +2,7 @@
 //!
 //! Two machines are played that do what hypervisors do: they speak vhost-user to the server, on its sockets and through its relay, and tell
 //! it their times. When a frame arrives is compared with what the standards say of frames of its length ([`shape`]) at the link's rate and delay:
-//! nothing that is expected comes from the model in `nestor-link`.
+//! nothing that is expected comes from the model in `nestor-link`. Four machines are played to see what three at the upper end share.
 
 mod machine;
 mod rows;
@@ -20,7 +20,7 @@ use crate::control::{ControlClient, LinkRequest, LinkResponse};
 use crate::{LinkOptions, LinkTime, serve};
 use machine::{PlayedMachine, Seen, Sending};
 pub use rows::{CheckRow, CheckUnit, FrameKind, Quantity, Verdict};
-use rows::{delay_row, disorder_row, lost_row, queue_row, rate_row, sendings_for};
+use rows::{delay_row, disorder_row, lost_row, queue_row, rate_row, sendings_for, shared_rate_row};
 use shape::Shape;
 
 /// A link that is checked.
@@ -97,6 +97,9 @@ pub fn check(link: &CheckedLink, directory: &Path) -> Result<Vec<CheckRow>, Chec
         rows.push(rate_row(link, Quantity::RateBothWays, End::Lower, &plan, &upper));
         rows.push(rate_row(link, Quantity::RateBothWays, End::Upper, &plan, &lower));
     }
+    if link.wire.loss == 0.0 {
+        rows.extend(with_several(link, directory)?);
+    }
     let plan = apart(link);
     let seen = live(link, directory, [&plan, &plan])?;
     rows.extend(both_ways(|from, to| delay_row(link, from, &plan, &seen[to.index()])));
@@ -116,6 +119,19 @@ pub fn check(link: &CheckedLink, directory: &Path) -> Result<Vec<CheckRow>, Chec
     let seen = live(link, directory, [&plan, &plan])?;
     rows.extend(both_ways(|from, to| disorder_row(link, from, &plan, &seen[to.index()])));
     Ok(rows)
+}
+
+/// What several machines share: all of them send at once, and then all are sent the same, as their addresses are not known. What is lost on the way
+/// to a switch takes no time behind it, so links that lose frames are not held against this.
+fn with_several(link: &CheckedLink, directory: &Path) -> Result<[CheckRow; 2], CheckError> {
+    let shape = Shape::Longest { mtu: link.mtu };
+    let plan = at_once(shape, RATE_FRAMES);
+    let none: &[Sending] = &[];
+    let mut seen = live_at(link, directory, &[none, &plan, &plan, &plan])?;
+    seen.truncate(1);
+    let to_lower = shared_rate_row(link, End::Upper, shape, &seen);
+    let seen = live_at(link, directory, &[&plan, none, none, none])?;
+    Ok([to_lower, shared_rate_row(link, End::Lower, shape, &seen[1..])])
 }
 
 fn both_ways(row: impl Fn(End, End) -> CheckRow) -> [CheckRow; 2] {
@@ -150,23 +166,28 @@ fn wire_ns(link: &CheckedLink, bits: u64) -> u64 {
     (bits as f64 * 1e9 / link.wire.rate_bits_per_s as f64).ceil() as u64
 }
 
-/// When everything that both machines send has arrived for certain, if the link is as it should be.
-fn all_there_ns(link: &CheckedLink, plans: [&[Sending]; 2]) -> u64 {
-    let last = |plan: &[Sending]| {
-        let begins_ns = plan.last().map_or(0, |last| last.at_ns);
-        begins_ns + wire_ns(link, plan.iter().map(|sending| sending.shape.bits()).sum())
-    };
-    let last_ns = plans.map(last).into_iter().max().unwrap_or(0);
+/// When everything that machines send has arrived for certain, if the link is as it should be: also if all of several send to one.
+fn all_there_ns(link: &CheckedLink, plans: &[&[Sending]]) -> u64 {
+    let bits = |plan: &[Sending]| plan.iter().map(|sending| sending.shape.bits()).sum::<u64>();
+    let begins_ns = plans.iter().filter_map(|plan| Some(plan.last()?.at_ns)).max().unwrap_or(0);
+    let (of_lower, of_others) = plans.split_at(1);
+    let bits = [of_lower, of_others].map(|plans| plans.iter().map(|plan| bits(plan)).sum::<u64>());
+    let last_ns = begins_ns + wire_ns(link, bits.into_iter().max().unwrap_or(0));
     last_ns + last_ns / 10 + 2 * link.wire.delay_ns + 1_000_000
 }
 
 /// What two machines see that send what is planned for each over a new link.
 fn live(link: &CheckedLink, directory: &Path, plans: [&[Sending]; 2]) -> Result<[Seen; 2], CheckError> {
+    live_at(link, directory, &plans)?.try_into().map_err(|_| CheckError::Silent)
+}
+
+/// The same of more machines: all but the first are behind a switch.
+fn live_at(link: &CheckedLink, directory: &Path, plans: &[&[Sending]]) -> Result<Vec<Seen>, CheckError> {
     let path = |name: &str| directory.join(name);
     let options = LinkOptions {
         wire: link.wire,
         seed: link.seed,
-        sockets: [path("lower.sock"), path("upper.sock")],
+        sockets: (0..plans.len()).map(|at| path(&format!("{at}.sock"))).collect(),
         control: Some(path("control.sock")),
         log: None,
         time: LinkTime::Virtual,
@@ -184,12 +205,12 @@ fn live(link: &CheckedLink, directory: &Path, plans: [&[Sending]; 2]) -> Result<
     })
 }
 
-/// Connects both machines, and joins them.
+/// Connects all machines, and joins them.
 fn join(
     options: &LinkOptions,
     control: &Path,
     has_ended: impl Fn() -> bool,
-) -> Result<[PlayedMachine; 2], CheckError> {
+) -> Result<Vec<PlayedMachine>, CheckError> {
     let deadline = Instant::now() + START_LIMIT;
     let wait = || {
         std::thread::sleep(LOOK);
@@ -201,8 +222,8 @@ fn join(
             Err(_) => wait()?,
         }
     };
-    let [lower, upper] = options.sockets.each_ref().map(|socket| PlayedMachine::connect(socket));
-    let machines = [lower?, upper?];
+    let machines =
+        options.sockets.iter().map(|socket| PlayedMachine::connect(socket)).collect::<Result<Vec<_>, _>>()?;
     while !matches!(control.request(&LinkRequest::Statistics)?, LinkResponse::Statistics(s) if s.connected) {
         wait()?;
     }
@@ -210,21 +231,20 @@ fn join(
     Ok(machines)
 }
 
+/// What machines see that send what is planned for each. All but the first send the same, at the most.
 fn live_together(
-    [mut lower, mut upper]: [PlayedMachine; 2],
-    [of_lower, of_upper]: [&[Sending]; 2],
+    machines: Vec<PlayedMachine>,
+    plans: &[&[Sending]],
     until_ns: u64,
-) -> Result<[Seen; 2], CheckError> {
+) -> Result<Vec<Seen>, CheckError> {
+    let of_others = |at: usize| plans[usize::from(at == 0)];
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let seen = upper.live(of_upper, of_lower, until_ns);
-            // The other does not wait for a machine that is gone.
-            drop(upper);
-            seen
+        let living = machines.into_iter().enumerate().map(|(at, mut machine)| {
+            // The others do not wait for a machine that is gone: it ends with its thread.
+            scope.spawn(move || machine.live(plans[at], of_others(at), until_ns))
         });
-        let seen = lower.live(of_lower, of_upper, until_ns);
-        drop(lower);
-        Ok([seen?, other.join().map_err(|_| CheckError::Silent)??])
+        let living: Vec<_> = living.collect();
+        living.into_iter().map(|seen| seen.join().map_err(|_| CheckError::Silent)?).collect()
     })
 }
 

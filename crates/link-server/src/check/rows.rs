@@ -27,6 +27,8 @@ pub enum Quantity {
     Rate,
     /// The same while the other end sends as much.
     RateBothWays,
+    /// The same with several machines at the upper end, which send at once to the lower end, or each of which is sent everything.
+    RateOfSeveral,
     /// From the last bit's departure to its arrival.
     Delay,
     /// Frames that do not arrive.
@@ -191,6 +193,37 @@ fn arrival_rate(plan: &[Sending], seen: &Seen) -> Option<f64> {
     let bits = (between + of_first(last)?).checked_sub(of_first(first)?)?;
     let ns = ends_ns.checked_sub(begins_ns).filter(|ns| *ns > 0)?;
     Some(bits as f64 * 1e9 / ns as f64)
+}
+
+/// How fast frames of a shape arrive that several machines sent without a pause, or that one sent to several: of all who receive, the rate that
+/// is furthest from what is expected.
+pub fn shared_rate_row(link: &CheckedLink, from: End, shape: Shape, seen: &[Seen]) -> CheckRow {
+    let rate = link.wire.rate_bits_per_s as f64;
+    let rates = seen.iter().map(|seen| {
+        let (first, last) = seen.arrivals.first().zip(seen.arrivals.last())?;
+        let ns = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)?;
+        Some((seen.arrivals.len() as u64 - 1) as f64 * shape.bits() as f64 * 1e9 / ns as f64)
+    });
+    let furthest = rates.max_by(|a, b| {
+        let off = |rate: &Option<f64>| {
+            rate.map_or(f64::INFINITY, |measured| (measured - link.wire.rate_bits_per_s as f64).abs())
+        };
+        off(a).total_cmp(&off(b))
+    });
+    CheckRow {
+        quantity: Quantity::RateOfSeveral,
+        from,
+        frames: FrameKind::of(shape),
+        unit: CheckUnit::BitsPerSecond,
+        of_frames: None,
+        expected: rate,
+        low: rate * (1.0 - RATE_TOLERANCE),
+        high: rate * (1.0 + RATE_TOLERANCE),
+        measured: furthest.flatten(),
+        verdict: Verdict::NotMeasured,
+        source: "the rate of the one wire at the lower end, which all share",
+    }
+    .judged()
 }
 
 /// What a frame that finds the wire free takes beside its bits; of all, the one that is furthest from what is expected.

@@ -17,7 +17,7 @@ fn a_link_holds_against_its_model_at_all_rates() {
     let rates = [10_000_000, 10_000_000_000];
     for rate_bits_per_s in rates {
         let rows = checked(Wire { rate_bits_per_s, ..GBIT });
-        assert_eq!(rows.len(), 21);
+        assert_eq!(rows.len(), 23);
         for row in rows {
             assert_eq!(row.verdict, Verdict::Holds, "{row:?}");
             if row.quantity == Quantity::Delay {
@@ -90,6 +90,20 @@ fn a_link_that_is_too_fast_or_too_slow_fails() {
     }
     let nothing = rate_row(&link, Quantity::Rate, End::Lower, &plan, &Seen::default());
     assert_eq!((nothing.measured, nothing.verdict), (None, Verdict::Fails));
+}
+
+#[test]
+fn several_that_do_not_share_the_wire_fail() {
+    let (link, shape) = (link(GBIT), Shape::Longest { mtu: 1500 });
+    let plan = at_once(shape, 600);
+    let row = |seen: &[Seen]| shared_rate_row(&link, End::Upper, shape, seen);
+    let as_one = || seen(&plan, |_, bits| bits);
+    assert_eq!(row(&[as_one()]).verdict, Verdict::Holds);
+    // Each has the whole rate for itself.
+    assert_eq!(row(&[seen(&plan, |_, bits| bits / 3)]).verdict, Verdict::Fails);
+    let one_is_slow = row(&[as_one(), seen(&plan, |_, bits| 3 * bits), as_one()]);
+    assert_eq!(one_is_slow.verdict, Verdict::Fails);
+    assert_eq!(row(&[as_one(), Seen::default()]).measured, None, "one has nothing");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use nestor_link::End;
+use nestor_link::{End, Wire};
 use proptest::prelude::*;
 
 use super::*;
@@ -6,10 +6,15 @@ use crate::frame::HEADER_BYTES;
 use crate::played_guest::{EVERYTHING, Guest, MEMORY_BYTES, NEXT, SIZE, WRITE, frame, part};
 
 fn connected(features: u64) -> (Port, Guest) {
-    let (mut port, guest) = (Port::new().unwrap(), Guest::new());
+    let (mut port, guest) = (Port::new(outlet()).unwrap(), Guest::new());
     guest.connect(&mut port);
     port.set_features(features);
     (port, guest)
+}
+
+/// A wire that takes no time.
+fn outlet() -> Outlet {
+    Outlet::new(&Wire { rate_bits_per_s: 1_000_000_000, delay_ns: 0, queue_bytes: 0, loss: 0.0, cut: None })
 }
 
 fn arriving(bytes: Vec<u8>) -> Frame {
@@ -18,7 +23,7 @@ fn arriving(bytes: Vec<u8>) -> Frame {
 
 /// Has a frame arrive at a time.
 fn expect(port: &mut Port, arrives_ns: u64, frame: Frame) {
-    port.expect(Arriving { frame, record: record(arrives_ns), is_logged: true });
+    port.expect(PortIndex::LOWER, Arriving { frame, record: record(arrives_ns), is_logged: true });
 }
 
 fn record(arrives_ns: u64) -> FrameRecord {
@@ -31,8 +36,8 @@ fn record(arrives_ns: u64) -> FrameRecord {
         tcp_bytes: 0,
         tcp_again_bytes: 0,
         taken_ns: 0,
-        begins_ns: 0,
-        leaves_ns: 0,
+        begins_ns: arrives_ns,
+        leaves_ns: arrives_ns,
         arrives_ns,
         delivered_ns: 0,
     }
@@ -176,7 +181,7 @@ fn a_guest_that_says_it_has_more_than_a_queue_holds_has_nothing() {
 
 #[test]
 fn a_queue_that_is_not_enabled_is_left_alone() {
-    let mut port = Port::new().unwrap();
+    let mut port = Port::new(outlet()).unwrap();
     assert!(!port.is_connected() && !port.is_gone());
     expect(&mut port, 1, arriving(frame(1)));
     assert_eq!((port.not_given, port.next_event_ns(), port.next_frame()), (1, None, None));
@@ -191,7 +196,7 @@ fn a_queue_that_is_not_enabled_is_left_alone() {
 
 #[test]
 fn a_guest_is_there_when_it_has_started_both_queues_until_it_goes() {
-    let mut port = Port::new().unwrap();
+    let mut port = Port::new(outlet()).unwrap();
     let guest = Guest::new();
     guest.enable(Queue::Transmit, false);
     guest.connect(&mut port);
@@ -285,7 +290,7 @@ fn what_is_under_way_takes_no_more_memory_than_there_is_for_it() {
     port.arriving_bytes = MOST_ARRIVING_BYTES - LONGEST_BYTES;
     expect(&mut port, 1, longest.clone());
     expect(&mut port, 1, longest);
-    assert_eq!((port.arriving.len(), port.not_given), (1, 1));
+    assert_eq!((port.coming.len(), port.not_given), (1, 1));
     port.disconnect();
     assert_eq!(port.arriving_bytes, 0);
 }

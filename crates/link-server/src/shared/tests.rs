@@ -1,3 +1,5 @@
+mod several;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ const NEVER: u64 = u64::MAX;
 
 fn link(time: LinkTime, wire: Wire) -> Arc<Shared> {
     let stop = StopHandle::new().unwrap();
-    let sockets = [PathBuf::new(), PathBuf::new()];
+    let sockets = vec![PathBuf::new(), PathBuf::new()];
     Arc::new(
         Shared::new(&LinkOptions { wire, seed: 1, sockets, control: None, log: None, time, stop }).unwrap(),
     )
@@ -49,7 +51,7 @@ fn joined(wire: Wire, zeros_ns: [u64; 2]) -> (Arc<Shared>, [Guest; 2]) {
 fn waiting(shared: &Arc<Shared>, now_ns: u64) -> JoinHandle<Option<u64>> {
     let told = Arc::clone(shared);
     let waiting = std::thread::spawn(move || told.run_until(End::Upper, [now_ns, NEVER], None));
-    while !shared.wake(End::Upper) {
+    while !shared.wake(&[End::Upper.into()]) {
         assert!(!waiting.is_finished(), "it does not wait");
         std::thread::yield_now();
     }
@@ -146,7 +148,7 @@ fn a_machine_does_not_wait_for_one_that_is_lost() {
     shared.disconnect(End::Lower);
     assert_eq!(waiting.join().unwrap(), None, "nothing more comes from there");
     assert_eq!(shared.run_until(End::Lower, [7, NEVER], None), None, "and who is lost is answered");
-    assert!(shared.wake(End::Upper) && !shared.statistics().connected);
+    assert!(shared.wake(&[End::Upper.into()]) && !shared.statistics().connected);
     assert!(shared.join().is_err());
 }
 
@@ -198,7 +200,7 @@ fn what_is_sent_before_machines_are_joined_is_refused_and_given_back() {
 fn machines_are_joined_once_and_when_both_are_there() {
     let alone = link(LinkTime::Virtual, GBIT);
     assert_eq!(alone.join(), Err("the interface of one of the machines is not up"));
-    assert!(alone.wake(End::Lower), "nothing is to be waited for");
+    assert!(alone.wake(&[End::Lower.into()]), "nothing is to be waited for");
     let (shared, _guests) = joined(GBIT, [0, 0]);
     assert_eq!(shared.join(), Err("the machines have one time already"));
 }

@@ -1,4 +1,4 @@
-//! Machines with the ends of a link belong together: without the link's server, or the machine at the other end, none of them goes on.
+//! Machines that a link joins belong together: without the link's server, or one of the others, none of them goes on.
 
 use std::collections::HashMap;
 use std::process::Child;
@@ -18,7 +18,7 @@ pub(super) type Programs = Mutex<HashMap<u32, (u64, Child)>>;
 /// How often it is looked whether all of them are there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Two machines and the server of the link between them.
+/// Machines and the server of the link between them.
 pub(super) struct Linked {
     machines: Vec<(MachinePlace, Weak<dyn RunningMachine>)>,
     server: u32,
@@ -44,7 +44,7 @@ impl Linked {
         Self { machines, server, programs }
     }
 
-    /// Ends the requests to the machines as soon as one of the three has ended by itself.
+    /// Ends the requests to the machines as soon as one of them or the server has ended by itself.
     pub(super) fn watch(self) {
         std::thread::spawn(move || {
             while !self.is_over() {

@@ -22,7 +22,7 @@ use crate::spec::{DiskAttachment, HardwareTrial, InterfaceAttachment, MachineSpe
 /// The ledger's number of a machine that ends with what is noted already.
 const NO_ENTRY: u64 = 0;
 
-/// How long two machines that have answered every request may take until both stand.
+/// How long machines that have answered every request may take until all stand.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
 
 impl Agent {
@@ -222,27 +222,23 @@ impl Agent {
         })
     }
 
-    /// From now on two machines that have the ends of a link belong together, in virtual time with one time.
-    pub(super) fn join_machines(
-        &self,
-        [lower, upper]: [MachinePlace; 2],
-        server: u32,
-        control: &str,
-    ) -> Obeyed {
-        let machines = [(lower, self.machine(lower)?), (upper, self.machine(upper)?)];
-        match machines.each_ref().map(|(_, machine)| machine.time_keeper()) {
-            [Some(of_lower), Some(of_upper)] => {
-                let joined = of_lower.join(of_upper, Path::new(control), Instant::now() + JOIN_LIMIT);
-                joined.map_err(|e| {
-                    Refusal::of_io(&format!("the machines `{lower}` and `{upper}` could not be joined"), &e)
-                })?;
-            }
-            [None, None] => {}
-            _ => {
-                let message =
-                    format!("only one of the machines `{lower}` and `{upper}` runs in virtual time");
-                return Err(Refusal::new(Cause::NotSupported, message));
-            }
+    /// From now on machines that a link joins belong together, in virtual time with one time. The first is at the lower end.
+    pub(super) fn join_machines(&self, places: &[MachinePlace], server: u32, control: &str) -> Obeyed {
+        let machines = places.iter().map(|place| Ok((*place, self.machine(*place)?)));
+        let machines = machines.collect::<Result<Vec<_>, Refusal>>()?;
+        let named = || {
+            let names: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
+            names.join(", ")
+        };
+        let keepers: Vec<_> = machines.iter().filter_map(|(_, machine)| machine.time_keeper()).collect();
+        if !keepers.is_empty() && keepers.len() < machines.len() {
+            let message = format!("only {} of the machines {} run in virtual time", keepers.len(), named());
+            return Err(Refusal::new(Cause::NotSupported, message));
+        }
+        if let [first, others @ ..] = &keepers[..] {
+            let joined = first.join(others, Path::new(control), Instant::now() + JOIN_LIMIT);
+            let failed = |e| Refusal::of_io(&format!("the machines {} could not be joined", named()), &e);
+            joined.map_err(failed)?;
         }
         Linked::new(&machines, server, Arc::clone(&self.processes)).watch();
         Ok(Answer::Done)

@@ -20,13 +20,13 @@ mod undoing;
 mod users_directory;
 mod work_root;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use nestor_stack::{Accelerator, HypervisorKind};
@@ -44,6 +44,7 @@ use nestor_stop::lock;
 use nfs_server_watch::Unasked;
 use process::Spawner;
 use resource::Resource;
+use together::Begun;
 pub use work_root::{WorkRoot, WorkRootError, work_root};
 
 /// What an agent knows: shared by the threads that serve its requests.
@@ -71,6 +72,10 @@ pub struct Agent {
     nfs_server_ends: Mutex<Option<Arc<AtomicBool>>>,
     /// When this process began.
     begun_ns: u64,
+    /// Itself, once it serves.
+    own: OnceLock<Weak<Self>>,
+    /// Lines of requests that go on beside others.
+    begun: Mutex<BTreeMap<u64, Begun>>,
 }
 
 /// A hypervisor, and how its program is started where that is one of the user's.
@@ -122,6 +127,8 @@ impl Agent {
             unasked: OnceLock::new(),
             nfs_server_ends: Mutex::default(),
             begun_ns: monotonic_ns(),
+            own: OnceLock::new(),
+            begun: Mutex::default(),
         })
     }
 
@@ -137,6 +144,7 @@ impl Agent {
         mut reader: impl Read,
         writer: impl Write + Send + 'static,
     ) -> Vec<NotUndone> {
+        self.is_served_by(self);
         let writer: Unasked = Arc::new(Mutex::new(Box::new(writer)));
         if std::process::id() == 1 {
             // An agent of the user's machine would have to be asked to undo things after that.

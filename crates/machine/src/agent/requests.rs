@@ -114,8 +114,8 @@ impl Agent {
             }
             Request::AttachInterface { machine, interface } => self.attach_interface(machine, &interface),
             Request::DetachInterface { machine, interface } => self.detach_interface(machine, &interface),
-            Request::JoinMachines { lower, upper, server, control } => {
-                self.join_machines([lower, upper], server, &control)
+            Request::JoinMachines { machines, server, control } => {
+                self.join_machines(&machines, server, &control)
             }
             Request::Pause { ms: time_ms } => pause(ms(time_ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(machine, timeout_ms, *request),
@@ -123,6 +123,8 @@ impl Agent {
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),
             Request::MixRandom { data } => mix_random(&data),
             Request::Together { lines } => Ok(Answer::Together(self.together(lines))),
+            Request::BeginTogether { lines } => self.begin_together(lines),
+            Request::EndTogether { begun, .. } => self.end_together(begun),
             Request::TakeDown => self.take_all_down(),
         }
     }

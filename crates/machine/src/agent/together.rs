@@ -1,13 +1,51 @@
 //! Several lines of requests at the same time.
 
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
 use nestor_stop::lock;
 
 use super::Agent;
+use super::requests::Obeyed;
 use crate::message::{Answer, Request, TimedAnswer};
 use crate::refusal::{Cause, Refusal};
 use crate::ticks::monotonic_ns;
 
+/// Lines that were begun.
+pub(super) type Begun = JoinHandle<Vec<Vec<TimedAnswer>>>;
+
 impl Agent {
+    /// Begins lines that go on while other requests are obeyed.
+    pub(super) fn begin_together(&self, lines: Vec<Vec<Request>>) -> Obeyed {
+        let agent = self.own.get().and_then(Weak::upgrade);
+        let agent = agent.ok_or_else(|| Refusal::new(Cause::Other, "the agent serves nobody"))?;
+        // They are waited for as requests are.
+        lock(&self.under_way).requests += 1;
+        let begun = std::thread::spawn(move || {
+            let answers = agent.together(lines);
+            lock(&agent.under_way).requests -= 1;
+            answers
+        });
+        let mut all = lock(&self.begun);
+        let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
+        all.insert(number, begun);
+        Ok(Answer::Begun(number))
+    }
+
+    /// What became of lines that were begun, once all have ended.
+    pub(super) fn end_together(&self, begun: u64) -> Obeyed {
+        let refuse =
+            |why: &str| Refusal::new(Cause::Other, format!("lines of requests (number {begun}) {why}"));
+        let lines = lock(&self.begun).remove(&begun).ok_or_else(|| refuse("were not begun"))?;
+        lines.join().map(Answer::Together).map_err(|_| refuse("could not be carried out"))
+    }
+
+    /// Lines that are begun are in threads with the agent.
+    pub(super) fn is_served_by(&self, agent: &Arc<Self>) {
+        // Another time it is the same.
+        let _ = self.own.set(Arc::downgrade(agent));
+    }
+
     /// Carries out each line in a thread of its own. No line that asks for something is without an answer.
     pub(super) fn together(&self, lines: Vec<Vec<Request>>) -> Vec<Vec<TimedAnswer>> {
         std::thread::scope(|scope| {

@@ -17,7 +17,13 @@ pub(crate) fn are_logged() -> bool {
 
 /// Whether the request runs programs, which may take long.
 pub(super) fn runs_programs(request: &Request) -> bool {
-    matches!(request, Request::Run(_) | Request::Together { .. })
+    matches!(
+        request,
+        Request::Run(_)
+            | Request::Together { .. }
+            | Request::BeginTogether { .. }
+            | Request::EndTogether { .. }
+    )
 }
 
 /// What a request may take when it says nothing else.
@@ -36,21 +42,24 @@ pub(super) fn own_limit(request: &Request) -> Duration {
     match request {
         Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
         Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
-        Request::AwaitReady { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
-            Duration::from_millis(*timeout_ms) + USUAL_LIMIT
-        }
+        Request::AwaitReady { timeout_ms, .. }
+        | Request::KeepMachine { timeout_ms, .. }
+        | Request::EndTogether { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
         Request::StartMachine(spec) => {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
         Request::Inspect { .. } => INSPECTION_LIMIT,
-        Request::Together { lines } => {
-            let of_line = |line: &Vec<Request>| line.iter().map(own_limit).sum::<Duration>();
-            lines.iter().map(of_line).max().unwrap_or_default() + USUAL_LIMIT
-        }
+        Request::Together { lines } => limit_of_lines(lines) + USUAL_LIMIT,
         Request::Forward { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
         Request::ShutDownMachine { limit_ms, .. } => Duration::from_millis(*limit_ms) + USUAL_LIMIT,
         _ => USUAL_LIMIT,
     }
+}
+
+/// How long the longest of several lines may take.
+pub(super) fn limit_of_lines(lines: &[Vec<Request>]) -> Duration {
+    let of_line = |line: &Vec<Request>| line.iter().map(own_limit).sum::<Duration>();
+    lines.iter().map(of_line).max().unwrap_or_default()
 }
 
 /// A request in one line, for the log.
@@ -62,7 +71,9 @@ pub(super) fn describe(request: &Request) -> String {
         | Request::ReadFile { path, .. }
         | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
         Request::Forward { request, .. } => describe(request),
-        Request::Together { lines } => lines.iter().flatten().map(describe).collect::<Vec<_>>().join("; "),
+        Request::Together { lines } | Request::BeginTogether { lines } => {
+            lines.iter().flatten().map(describe).collect::<Vec<_>>().join("; ")
+        }
         Request::AwaitReady { sign, .. } => format!("{}: {sign}", request_name(request)),
         _ => request_name(request).to_owned(),
     }
@@ -110,10 +121,12 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::Prefetch { .. } => "ask how far a backing file is copied",
         Request::AttachInterface { .. } => "plug in a network interface",
         Request::DetachInterface { .. } => "unplug a network interface",
-        Request::JoinMachines { .. } => "join two machines",
+        Request::JoinMachines { .. } => "join machines",
         Request::Pause { .. } => "pause",
         Request::Forward { .. } => "pass on a request",
         Request::Together { .. } => "do several things at once",
+        Request::BeginTogether { .. } => "begin several things at once",
+        Request::EndTogether { .. } => "end several things at once",
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",
         Request::CreateFile { .. } => "make a file",

@@ -84,17 +84,47 @@ fn what_is_done_at_once_has_an_answer_for_each() {
         }
         _ => panic!("something else was asked"),
     });
-    let ran = machine.run_inside(places.map(|place| (place, run())).to_vec()).unwrap();
+    let commands = || places.map(|place| (place, run())).to_vec();
+    let ran = run_inside(vec![(&machine, commands())]).unwrap().remove(0);
     let times = |timed: &Timed<Finished>| (timed.begin_ns, timed.end_ns, timed.result.is_ok());
     assert_eq!(ran.iter().map(times).collect::<Vec<_>>(), [(1, 6, true), (2, 7, true)]);
-    let booted = machine.shut_down_machines(&places, Duration::from_secs(1));
+    let booted = shut_down_machines(vec![(&machine, places.to_vec())], Duration::from_secs(1));
     assert!(matches!(booted, Err(MachineError::OutOfTurn { .. })), "a program is no end of a machine");
     for answers in [vec![], vec![vec![], vec![]]] {
         let mut answers = Some(answers);
         let machine = machine_that(move |_| Answer::Together(answers.take().unwrap_or_default()));
-        let error = machine.run_inside(places.map(|place| (place, run())).to_vec()).unwrap_err();
+        let error = run_inside(vec![(&machine, commands())]).unwrap_err();
         assert!(matches!(error, MachineError::OutOfTurn { .. }), "{error}");
     }
+}
+
+#[test]
+fn on_several_machines_all_lines_are_begun_before_the_end_of_any_is_waited_for() {
+    let asked: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let machine = |name: &'static str| {
+        let asked = Arc::clone(&asked);
+        machine_that(move |request| {
+            let (what, answer) = match request {
+                Request::BeginTogether { lines } => (format!("begin {}", lines.len()), Answer::Begun(7)),
+                Request::EndTogether { begun, .. } => {
+                    let finished =
+                        || Answer::Finished(Finished { exit_code: Some(0), ..Finished::default() });
+                    let timed = || crate::message::TimedAnswer { begin_ns: 1, end_ns: 2, answer: finished() };
+                    let lines = if name == "first" { 2 } else { 1 };
+                    (format!("end {begun}"), Answer::Together((0..lines).map(|_| vec![timed()]).collect()))
+                }
+                _ => panic!("something else was asked"),
+            };
+            asked.lock().unwrap().push(format!("{name}: {what}"));
+            answer
+        })
+    };
+    let (first, second) = (machine("first"), machine("second"));
+    let line = || vec![Command::new(["true"])];
+    let ran = run_together(vec![(&first, vec![line(), line()]), (&second, vec![line()])]).unwrap();
+    assert_eq!(ran.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+    let expected = ["first: begin 2", "second: begin 1", "first: end 7", "second: end 7"];
+    assert_eq!(*asked.lock().unwrap(), expected);
 }
 
 #[test]

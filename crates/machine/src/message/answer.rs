@@ -63,6 +63,8 @@ pub enum Answer {
     Prefetch(Prefetch),
     /// To each line of [`Request::Together`](super::Request::Together), to those of its requests that were begun.
     Together(Vec<Vec<TimedAnswer>>),
+    /// Lines were begun, for [`Request::EndTogether`](super::Request::EndTogether).
+    Begun(u64),
 }
 
 /// An answer with the time of its request.

@@ -1,10 +1,10 @@
 //! The life of instances: their image comes, they boot, their workload runs, they end, and their images are removed, with the time of each.
 
-use nestor_lab::{BootedInstance, BuildError, Instance, Lab, LabProblem};
+use nestor_lab::{AtOnce, BootedInstance, BuildError, Instance, Lab, LabProblem};
 use nestor_results::{Environment, FailureCause, InstanceLife, LifeState, TraceMode};
 use nestor_workload::LifeCycle;
 
-use super::course::{Boot, Course};
+use super::course::{Boot, Course, Moments};
 use super::several::{Beside, RanInAll};
 use super::watched_run::WatchedRun;
 use super::{
@@ -33,7 +33,8 @@ pub(super) fn measure(
         trace: if is_recorded { request.trace } else { TraceMode::None },
         ..request.clone()
     };
-    let lived = go_through(lab, request, (cycle.count, &running), environment, progress);
+    let at_once = AtOnce { instances: cycle.count, nodes: cycle.nodes };
+    let lived = go_through(lab, request, (at_once, &running), environment, progress);
     if lived.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
@@ -56,16 +57,16 @@ pub(super) fn measure(
 fn go_through(
     lab: &mut Lab,
     request: &CellRequest<'_>,
-    (count, running): (u32, &CellRequest<'_>),
+    (at_once, running): (AtOnce, &CellRequest<'_>),
     environment: &mut Environment,
     progress: &dyn Fn(&str),
 ) -> Result<(Timed, Vec<InstanceLife>), CellError> {
-    let mut instance = match lab.prepare_instances(request.stack, count) {
+    let mut instance = match lab.prepare_instances(request.stack, at_once) {
         // Nothing is measured yet, so another attempt is valid.
         Err(e) if e.machine_is_lost() => {
             progress("a machine was lost while the stack was built; starting it anew");
             lab.give_up_guests();
-            lab.prepare_instances(request.stack, count)?
+            lab.prepare_instances(request.stack, at_once)?
         }
         prepared => prepared?,
     };
@@ -73,7 +74,7 @@ fn go_through(
         Ok(course) => course,
         Err(e) => return Err(given_up(lab, instance, e)),
     };
-    progress(if count > 1 { "booting the instances" } else { "booting the instance" });
+    progress(if at_once.instances > 1 { "booting the instances" } else { "booting the instance" });
     let booted = match lab.boot_instances(instance) {
         Ok(booted) => booted,
         Err(failed) => {
@@ -121,7 +122,7 @@ fn bring(
     progress: &dyn Fn(&str),
 ) -> Result<Course, CellError> {
     if let Some(top) = instance.top_at_repository() {
-        let [repository, _] = instance.machines();
+        let repository = instance.repository().machine;
         let work_directory = repository.facts()?.work_directory;
         let place = place_on(repository, &work_directory, top)?;
         lay_out(repository, running, &place, progress)?;
@@ -150,11 +151,11 @@ fn live(
     progress: &dyn Fn(&str),
 ) -> Result<(Timed, Vec<Boot>), CellError> {
     course.note_ends(booted.iter().map(|instance| instance.booted_ns).collect());
-    let booted_ns = course.close(lab)?;
-    let boots = booted.iter().map(|instance| course.of_boot(&instance.built));
+    let booted_at = course.close(lab)?;
+    let boots = booted.iter().enumerate().map(|(number, instance)| course.of_boot(number, &instance.built));
     let boots = boots.collect::<Result<Vec<_>, _>>()?;
     course.state = LifeState::Running;
-    let timed = run(lab, course, booted, running, booted_ns, progress)?;
+    let timed = run(lab, course, booted, running, booted_at, progress)?;
     progress(if booted.len() > 1 { "shutting the instances down" } else { "shutting the instance down" });
     let ended = lab.shut_down_instances(booted)?;
     course.note_ends(ended.iter().map(|span| span.end_ns).collect());
@@ -173,7 +174,7 @@ fn run(
     course: &mut Course,
     booted: &[BootedInstance],
     running: &CellRequest<'_>,
-    booted_ns: u64,
+    booted_at: Moments,
     progress: &dyn Fn(&str),
 ) -> Result<Timed, CellError> {
     let (first, others) = booted.split_first().ok_or(BuildError::Lab(LabProblem::MachineEnded))?;
@@ -181,8 +182,8 @@ fn run(
     let watched = WatchedRun::start(lab, &first.built, running, &place, progress)?;
     let put = watched.put();
     let beside = Beside::prepare(first, others, running);
-    let resumed = course.resume(lab, LifeState::Running, booted_ns);
-    let RanInAll { first, others, ends_ns } = beside?.run(course.node(), &watched, put);
+    let resumed = course.resume(lab, LifeState::Running, booted_at);
+    let RanInAll { first, others, ends_ns } = beside?.run(&course.nodes(), &watched, put);
     course.note_ends(ends_ns);
     let closed = course.close(lab);
     // In any case: recorders must not outlive the cell.
@@ -197,10 +198,10 @@ fn run(
 
 /// Refuses lives of which an image no longer came that was to be copied behind the guest's back. They are in the state then in which it ended.
 fn require_prefetches(lab: &Lab, course: &mut Course, booted: &[BootedInstance]) -> Result<(), CellError> {
-    for instance in booted {
+    for (number, instance) in booted.iter().enumerate() {
         if let Err(e) = require_prefetch(lab, &instance.built) {
             if let CellError::Prefetch(failed) = &e {
-                course.state = failed.at_ns.map_or(course.state, |at_ns| course.state_at(at_ns));
+                course.state = failed.at_ns.map_or(course.state, |at_ns| course.state_at(number, at_ns));
             }
             return Err(e);
         }

@@ -1,7 +1,7 @@
 //! A workload in several instances at the same time.
 
-use nestor_lab::BootedInstance;
-use nestor_machine::{Command, Machine, MachineError, MachinePlace};
+use nestor_lab::{BootedInstance, dealt};
+use nestor_machine::{Command, Machine, MachineError, MachinePlace, run_inside};
 use nestor_workload::{LoadResult, Step, StepOutput};
 
 use super::step::{fetch_files, put_files, what_ran};
@@ -18,7 +18,7 @@ pub(super) struct Beside {
 pub(super) struct RanInAll {
     pub(super) first: Ran,
     pub(super) others: Left,
-    /// When each ended, on the node's clock, ns; nothing of a single one.
+    /// When each ended, on its node's clock, ns; nothing of a single one.
     pub(super) ends_ns: Vec<u64>,
 }
 
@@ -44,14 +44,14 @@ impl Beside {
         Ok(Self { first: first.place(), others })
     }
 
-    /// Runs all of them and the first at the same time.
-    pub(super) fn run(self, node: &Machine, watched: &WatchedRun<'_>, put: Put) -> RanInAll {
+    /// Runs all of them and the first at the same time, on the nodes to which they were dealt.
+    pub(super) fn run(self, nodes: &[&Machine], watched: &WatchedRun<'_>, put: Put) -> RanInAll {
         if self.others.is_empty() || !put.is_complete() {
             return RanInAll { first: watched.run(put), others: Left(Vec::new()), ends_ns: Vec::new() };
         }
         let (mut others, mut ends_ns) = (Left(Vec::new()), Vec::new());
         let first = Ran::of(|| {
-            let ran = self.run_together(node, watched)?;
+            let ran = self.run_together(nodes, watched)?;
             (others, ends_ns) = (ran.1, ran.2);
             Ok(ran.0)
         });
@@ -61,14 +61,15 @@ impl Beside {
     /// What the first left, what the others left, and when each ended.
     fn run_together(
         self,
-        node: &Machine,
+        nodes: &[&Machine],
         watched: &WatchedRun<'_>,
     ) -> Result<(StepOutput, Left, Vec<u64>), MachineError> {
         let (machine, step) = watched.program();
         let instances = self.others.len() + 1;
         let others = self.others.iter().map(|(place, _, step)| (*place, command(step, instances)));
-        let ran =
-            node.run_inside([(self.first, command(step, instances))].into_iter().chain(others).collect())?;
+        let commands = [(self.first, command(step, instances))].into_iter().chain(others);
+        let commands = dealt::deal(commands, nodes.len());
+        let ran = dealt::gather(run_inside(nodes.iter().copied().zip(commands).collect())?);
         let ends_ns = ran.iter().map(|timed| timed.end_ns).collect();
         let machines = [machine].into_iter().chain(self.others.iter().map(|(_, machine, _)| machine));
         let outputs = machines.zip(ran).map(|(machine, timed)| what_ran(machine, timed.result));

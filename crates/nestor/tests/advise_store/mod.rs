@@ -157,7 +157,7 @@ fn life(image_bytes: u64, transfer_s: f64, rest_s: f64) -> InstanceLife {
         state(LifeState::Transfer, 0, there, REPOSITORY_DISK_SHARE),
         state(LifeState::Running, there, end, 0.0),
     ];
-    InstanceLife { image_bytes, states, first_process_ns: None, hello_ns: 0, managed: None }
+    InstanceLife { image_bytes, node: 0, states, first_process_ns: None, hello_ns: 0, managed: None }
 }
 
 /// Flushes that leave the guest, or that a client asks its server for, and those at the disk, as the stack promises.

@@ -66,7 +66,9 @@ impl LayerColour {
 
     fn file_system(machine: MachineLabel) -> Self {
         match machine {
-            MachineLabel::Host | MachineLabel::Repository => Self::HostFileSystem,
+            MachineLabel::Host | MachineLabel::OtherHost(_) | MachineLabel::Repository => {
+                Self::HostFileSystem
+            }
             MachineLabel::Client(_) => Self::ClientFileSystem,
             MachineLabel::Guest(_) => Self::GuestFileSystem,
         }

@@ -6,6 +6,8 @@ use nestor_results::{
     StudyRecord,
 };
 
+use nestor_stack::MachineName;
+
 use super::fixture::*;
 use crate::view::CellKind;
 use crate::{
@@ -64,6 +66,7 @@ fn life(transfer_ms: u64) -> InstanceLife {
     });
     InstanceLife {
         image_bytes: 128 << 20,
+        node: 0,
         states: states.to_vec(),
         first_process_ns: Some(640_000_000),
         hello_ns: 2_150_000_000,
@@ -161,6 +164,29 @@ fn a_narrow_terminal_has_the_numbers_without_bars() {
       the last is done, link and disks of all together, in MB, without 50.0 ms of
       the laboratory's own
     ");
+}
+
+#[test]
+fn what_the_disks_of_several_nodes_did_is_told_together_and_each_life_has_its_own() {
+    let mut second = life(7_000);
+    second.node = 1;
+    for disk in second.states.iter_mut().flat_map(|state| &mut state.disks) {
+        if disk.machine == MachineName::HOST {
+            disk.machine = "host 2".into();
+        }
+    }
+    let third = InstanceLife { node: 0, ..life(7_100) };
+    let runs = stored(vec![lived(COPY, 0, vec![life(7_100), second, third], false)]);
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    let text = run_text(&view, Style::plain());
+    assert!(text.contains("life of 3 instances on 2 nodes"), "{text}");
+    let transfer = text.lines().find(|line| line.trim_start().starts_with("transfer  ")).unwrap();
+    // Each of the nodes wrote 134.2 MB, and what the repository read was for all.
+    assert!(transfer.contains(" 268.4 ") && transfer.contains(" 133.2 "), "{transfer}");
+    let nodes: Vec<u32> = view.lives.iter().map(|life| life.node).collect();
+    assert_eq!(nodes, [0, 1, 0]);
+    let written = |at: usize| view.lives[at].states[1].node_disk.unwrap().written_bytes;
+    assert_eq!([written(0), written(1)], [128 * MIB; 2]);
 }
 
 #[test]

@@ -80,7 +80,10 @@ fn of_group(first: &LifeView, lives: &[LifeView], is_wide: bool) -> Table {
     let counted = if is_wide { 5 } else { 3 };
     let mut columns = vec![Left];
     columns.extend(vec![Right; 3 + counted]);
-    let name = if is_wide {
+    let nodes = lives.iter().map(|life| life.node).max().map_or(0, |last| last as usize + 1);
+    let name = if is_wide && nodes > 1 {
+        format!("life of {} on {}", units::plural(lives.len(), "instance"), units::plural(nodes, "node"))
+    } else if is_wide {
         format!("life of {}", units::plural(lives.len(), "instance"))
     } else {
         units::plural(lives.len(), "instance")
@@ -93,7 +96,8 @@ fn of_group(first: &LifeView, lives: &[LifeView], is_wide: bool) -> Table {
         let of_each = lives.iter().flat_map(|life| &life.states).filter(|other| other.state == row.state);
         let mut cells = vec![row.state.to_string()];
         cells.extend(Spread::cells(Spread::of(of_each.map(|other| other.seconds).collect())));
-        cells.extend(counted_cells(row, is_wide));
+        let of_all = StateRow { node_disk: DiskRow::of_nodes(lives, row.state), ..row.clone() };
+        cells.extend(counted_cells(&of_all, is_wide));
         table.row(&cells);
     }
     let mut whole = vec!["whole".to_owned()];

@@ -1,5 +1,7 @@
 //! What instances of a cloud went through.
 
+use std::collections::BTreeMap;
+
 use nestor_results::{DiskUse, InstanceLife, LifeState, LivesSummary, ManagedLife, Measured, StateRecord};
 use serde::Serialize;
 
@@ -8,6 +10,8 @@ use serde::Serialize;
 pub struct LifeView {
     /// Which of the run's, from 0.
     pub instance: usize,
+    /// Which of the nodes it was on, from 0.
+    pub node: u32,
     /// Its states, in the order of time.
     pub states: Vec<StateRow>,
     /// From the request for it to the end of its last state, without the laboratory's own time.
@@ -103,6 +107,7 @@ impl LifeView {
         let own_ns = life.states.iter().fold(0, |sum: u64, state| sum.saturating_add(state.own_ns));
         Self {
             instance,
+            node: life.node,
             states: life
                 .states
                 .iter()
@@ -220,6 +225,20 @@ impl StateRow {
 }
 
 impl DiskRow {
+    /// What the disks of the nodes of several instances did together in a state.
+    pub fn of_nodes(lives: &[LifeView], state: LifeState) -> Option<Self> {
+        let mut nodes = BTreeMap::new();
+        for life in lives {
+            let row = life.states.iter().find(|row| row.state == state);
+            nodes.entry(life.node).or_insert(row.and_then(|row| row.node_disk));
+        }
+        nodes.into_values().flatten().reduce(|all, one| Self {
+            read_bytes: all.read_bytes.saturating_add(one.read_bytes),
+            written_bytes: all.written_bytes.saturating_add(one.written_bytes),
+            busy_s: all.busy_s + one.busy_s,
+        })
+    }
+
     fn of(disk: &DiskUse) -> Self {
         Self { read_bytes: disk.read_bytes, written_bytes: disk.written_bytes, busy_s: seconds(disk.busy_ns) }
     }

@@ -306,14 +306,16 @@ SELECT s.run, s.depth, s.percent, s.distance_share,
 FROM cell AS c JOIN main.seeks AS s ON s.run = c.run
 JOIN main.layer_metrics AS m ON m.run = s.run AND m.depth = s.depth;
 CREATE TEMP VIEW life AS
-SELECT i.run, i.instance, link_bits_per_s(c.stack) AS link_bits_per_s, i.image_bytes, i.whole_s, i.unaccounted_s, i.first_process_s, i.hello_s,
+SELECT i.run, i.instance, link_bits_per_s(c.stack) AS link_bits_per_s, i.image_bytes, i.whole_s, i.unaccounted_s, i.first_process_s, i.hello_s, i.node,
     (SELECT count(*) FROM main.lives AS n WHERE n.run = i.run) AS instances,
+    (SELECT count(DISTINCT n.node) FROM main.lives AS n WHERE n.run = i.run) AS nodes,
     c.block, c.half, c.repeat, c.kind, c.guest, c.host, c.crossing, c.image, c.image_options, c.medium, c.medium_options,
     c.load_options, c.working_set_bytes, c.stack, c.workload, c.plain, c.marked
 FROM cell AS c JOIN main.lives AS i ON i.run = c.run;
 CREATE TEMP VIEW state AS
-SELECT s.*, link_bits_per_s(c.stack) AS link_bits_per_s, i.image_bytes, i.whole_s,
-    (SELECT count(*) FROM main.lives AS n WHERE n.run = i.run) AS instances, c.block, c.half, c.repeat, c.kind, c.guest, c.host, c.crossing, c.image, c.image_options, c.medium,
+SELECT s.*, link_bits_per_s(c.stack) AS link_bits_per_s, i.image_bytes, i.whole_s, i.node,
+    (SELECT count(*) FROM main.lives AS n WHERE n.run = i.run) AS instances,
+    (SELECT count(DISTINCT n.node) FROM main.lives AS n WHERE n.run = i.run) AS nodes, c.block, c.half, c.repeat, c.kind, c.guest, c.host, c.crossing, c.image, c.image_options, c.medium,
     c.medium_options, c.load_options, c.working_set_bytes, c.stack, c.workload, c.plain, c.marked
 FROM cell AS c JOIN main.states AS s ON s.run = c.run JOIN main.lives AS i ON i.run = s.run AND i.instance = s.instance;
 CREATE TEMP VIEW load_options AS

@@ -6,7 +6,7 @@ use super::rows::{for_each_measured, integer};
 use crate::life::{DiskUse, InstanceLife};
 use crate::record::Measured;
 
-/// Fills the tables that version 14 added and 16 made again, of runs whose record has lives.
+/// Fills the tables that version 14 added, 16 made again and 20 gave another column, of runs whose record has lives.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
     // Records are long: only those of loads that can have lives are read.
     let runs = "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')";
@@ -16,7 +16,8 @@ pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
 /// The lives of a run and their states.
 pub(super) fn insert(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
-        "INSERT OR REPLACE INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO lives (run, instance, image_bytes, whole_s, unaccounted_s, first_process_s, hello_s, node) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (instance, life) in measured.lives.iter().enumerate() {
         let (instance, counted) = (instance as i64, life.is_counted());
@@ -28,6 +29,7 @@ pub(super) fn insert(connection: &Connection, run: i64, measured: &Measured) -> 
             seconds(life.unaccounted_ns()),
             life.first_process_ns.map(seconds),
             counted.then(|| seconds(life.hello_ns)),
+            life.node,
         ])?;
         insert_states(connection, run, instance, life)?;
     }

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 20] = [
+const MIGRATIONS: [(&str, Option<Fill>); 21] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -29,11 +29,12 @@ const MIGRATIONS: [(&str, Option<Fill>); 20] = [
     (VERSION_14, None),
     (VERSION_15, None),
     (VERSION_16, None),
-    (VERSION_17, Some(lives::backfill)),
+    (VERSION_17, None),
     // What it adds is filled when the file is opened for writing: `summaries`.
     (summary_schema::VERSION_18, None),
     (commands::VERSION_19, None),
     (summary_schema::VERSION_20, None),
+    (VERSION_21, Some(lives::backfill)),
 ];
 
 const VERSION_1: &str = "
@@ -398,7 +399,7 @@ CREATE TABLE baselines (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a manager does not count is missing, and not 0. Both tables are filled again from the records.
+/// What a manager does not count is missing, and not 0. Both tables are to be filled again from the records.
 const VERSION_17: &str = "
 DROP TABLE states;
 DROP TABLE lives;
@@ -430,6 +431,9 @@ CREATE TABLE states (
     PRIMARY KEY (run, instance, state)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// On which of several nodes an instance was.
+const VERSION_21: &str = "ALTER TABLE lives ADD COLUMN node INTEGER NOT NULL DEFAULT 0; -- from 0";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -192,6 +192,7 @@ pub fn life(seconds: &[(LifeState, f64)]) -> InstanceLife {
     });
     InstanceLife {
         image_bytes: 128 << 20,
+        node: 0,
         states: states.collect(),
         first_process_ns: Some(310_000_000),
         hello_ns: 1_200_000_000,

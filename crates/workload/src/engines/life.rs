@@ -18,17 +18,27 @@ const CASES: &[Case] =
     &[Case { name: "cycle", summary: "an instance's life: transfer of its image, boot, shutdown, cleanup" }];
 
 const COUNT: &str = "count";
+const NODES: &str = "nodes";
 const RUN: &str = "run";
 
 /// Most instances at once: as many as one server of a transfer takes.
 const MOST_INSTANCES: u64 = 64;
+
+/// Most nodes at once.
+const MOST_NODES: u64 = 16;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: COUNT,
         kind: Kind::Count { min: 1, max: MOST_INSTANCES },
         cases: &[],
-        summary: "instances of the image on one node that go through each state at the same time (unset: 1)",
+        summary: "instances of the image that go through each state at the same time (unset: 1)",
+    },
+    OptionSpec {
+        name: NODES,
+        kind: Kind::Count { min: 1, max: MOST_NODES },
+        cases: &[],
+        summary: "nodes that the instances are dealt to in turn, each a machine as the stack's with a disk of its own (unset: 1)",
     },
     OptionSpec {
         name: RUN,
@@ -43,7 +53,16 @@ const NOTHING_LIMIT_S: u64 = 60;
 
 /// How many instances there are.
 fn count(workload: &Workload) -> u32 {
-    match workload.value(COUNT) {
+    number(workload, COUNT)
+}
+
+/// How many nodes they are on.
+fn nodes(workload: &Workload) -> u32 {
+    number(workload, NODES)
+}
+
+fn number(workload: &Workload, option: &str) -> u32 {
+    match workload.value(option) {
         Some(Value::Count(count)) => u32::try_from(count).unwrap_or(1),
         _ => 1,
     }
@@ -73,12 +92,20 @@ impl Engine for Life {
         None
     }
 
-    fn check(&self, _workload: &Workload) -> Result<(), Misfit> {
-        Ok(())
+    fn check(&self, workload: &Workload) -> Result<(), Misfit> {
+        let (count, nodes) = (count(workload), nodes(workload));
+        if nodes <= count {
+            return Ok(());
+        }
+        Err(Misfit {
+            option: NODES,
+            why: format!("each node has an instance, and there are {count} for {nodes}"),
+            remedy: format!("write count={nodes}, or nodes={count}"),
+        })
     }
 
     fn life(&self, workload: &Workload) -> Option<LifeCycle> {
-        Some(LifeCycle { count: count(workload), run: inner(workload) })
+        Some(LifeCycle { count: count(workload), nodes: nodes(workload), run: inner(workload) })
     }
 
     /// That of what runs in all instances together.
@@ -107,9 +134,10 @@ impl Engine for Life {
     }
 
     fn describe(&self, workload: &Workload) -> String {
-        let instances = match count(workload) {
-            1 => "one instance, in which".to_owned(),
-            count => format!("{count} instances at once, in each of which"),
+        let instances = match (count(workload), nodes(workload)) {
+            (1, _) => "one instance, in which".to_owned(),
+            (count, 1) => format!("{count} instances at once, in each of which"),
+            (count, nodes) => format!("{count} instances at once on {nodes} nodes, in each of which"),
         };
         match inner(workload) {
             Some(inner) => format!("{instances} {inner} runs: {}", inner.describe()),
@@ -167,6 +195,8 @@ fn nothing() -> Step {
 pub struct LifeCycle {
     /// How many instances there are at the same time, at least one.
     pub count: u32,
+    /// How many nodes they are on, at least one and at most as many as there are instances.
+    pub nodes: u32,
     /// What runs in each; `None` for nothing.
     pub run: Option<Workload>,
 }
@@ -183,8 +213,8 @@ mod tests {
     #[test]
     fn all_that_follows_run_is_the_workload_that_runs() {
         let workload = parse("life:cycle:run=fio:rand-read:bs=8k:size=64M");
-        let LifeCycle { count, run } = workload.life().unwrap();
-        assert_eq!(count, 1);
+        let LifeCycle { count, nodes, run } = workload.life().unwrap();
+        assert_eq!((count, nodes), (1, 1));
         assert_eq!(run, Some(parse("fio:rand-read:bs=8k:size=64M")));
         assert_eq!(workload.data_set(), run.unwrap().data_set());
         assert_eq!(parse(&workload.to_string()), workload);
@@ -233,6 +263,18 @@ mod tests {
         for refused in ["life:cycle:count=0", "life:cycle:count=65", "life:cycle:count=many"] {
             let said = Workload::parse(refused).unwrap_err().to_string();
             assert!(said.contains("a whole number from 1 to 64"), "{said}");
+        }
+    }
+
+    #[test]
+    fn instances_are_on_as_many_nodes_as_are_asked_for_and_no_node_is_without_one() {
+        let workload = parse("life:cycle:count=8:nodes=4");
+        assert_eq!(workload.life().map(|life| (life.count, life.nodes)), Some((8, 4)));
+        assert_eq!(parse(&workload.to_string()), workload);
+        assert!(workload.describe().starts_with("8 instances at once on 4 nodes, in each"));
+        for refused in ["life:cycle:count=2:nodes=3", "life:cycle:nodes=2"] {
+            let said = Workload::parse(refused).unwrap_err().to_string();
+            assert!(said.contains("each node has an instance"), "{said}");
         }
     }
 

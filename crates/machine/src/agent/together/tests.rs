@@ -31,6 +31,25 @@ fn lines_go_on_at_the_same_time_and_each_in_its_order() {
 }
 
 #[test]
+fn lines_that_were_begun_go_on_while_others_are_obeyed_and_are_ended_once() {
+    let root = tempfile::tempdir().unwrap();
+    let agent = Arc::new(Agent::new(&root.path().join("work")).unwrap());
+    agent.is_served_by(&agent);
+    let file = root.path().join("made by the second");
+    let waits = run(r#"while ! [ -e "$1" ]; do sleep 0.01; done"#, &file);
+    let Ok(Answer::Begun(first)) = agent.begin_together(vec![vec![waits]]) else { panic!("not begun") };
+    let made = vec![vec![run(r#"touch "$1""#, &file)]];
+    let Ok(Answer::Begun(second)) = agent.begin_together(made) else { panic!("not begun") };
+    for begun in [first, second] {
+        let Ok(Answer::Together(lines)) = agent.end_together(begun) else { panic!("not ended") };
+        assert_eq!(codes(&lines[0]), [Some(0)]);
+        let again = agent.end_together(begun).unwrap_err().to_string();
+        assert!(again.contains("were not begun"), "{again}");
+    }
+    agent.finish();
+}
+
+#[test]
 fn a_line_ends_with_what_fails_and_the_others_do_not() {
     let root = tempfile::tempdir().unwrap();
     let agent = Agent::new(&root.path().join("work")).unwrap();

@@ -107,6 +107,7 @@ fn line(row: &CheckRow) -> [String; 5] {
     let quantity = match row.quantity {
         Quantity::Rate => "rate",
         Quantity::RateBothWays => "rate, both ways at once",
+        Quantity::RateOfSeveral => "rate, of three clients at once",
         Quantity::Delay => "delay",
         Quantity::Lost => "lost",
         Quantity::Queue => "queue",

@@ -19,7 +19,7 @@ use crate::output::print_json;
 /// `nestor link …`
 #[derive(Debug, Subcommand)]
 pub enum LinkCommand {
-    /// Serve a modelled link to two virtual machines, as a vhost-user-net interface to each
+    /// Serve a modelled link to two virtual machines or more, as a vhost-user-net interface to each
     #[command(
         after_help = "Example:\n  nestor link serve --lower /run/a.sock --upper /run/b.sock --rate 1gbit --delay 100us &\n  \
         qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
@@ -68,9 +68,9 @@ pub struct LinkServeArguments {
     /// Socket for the virtual machine at one end; made with mode 0600
     #[arg(long, value_name = "SOCKET")]
     pub lower: PathBuf,
-    /// Socket for the virtual machine at the other end
-    #[arg(long, value_name = "SOCKET")]
-    pub upper: PathBuf,
+    /// Socket for the virtual machine at the other end; several are behind a switch, each with a wire of its own
+    #[arg(long, value_name = "SOCKET", required = true)]
+    pub upper: Vec<PathBuf>,
     /// Socket for `nestor link control`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
@@ -146,7 +146,7 @@ fn options(arguments: LinkServeArguments) -> Result<LinkOptions> {
     Ok(LinkOptions {
         wire: wire(&figures(&layer)?),
         seed: arguments.seed,
-        sockets: [arguments.lower, arguments.upper],
+        sockets: [arguments.lower].into_iter().chain(arguments.upper).collect(),
         control: arguments.control,
         log: arguments.log,
         time: match arguments.time {
@@ -190,6 +190,15 @@ mod tests {
     fn served(arguments: &[&str]) -> Result<LinkOptions> {
         let begin = ["serve", "--lower", "a.sock", "--upper", "b.sock"];
         options(Serve::parse_from(begin.iter().chain(arguments)).arguments)
+    }
+
+    #[test]
+    fn a_link_has_any_number_of_machines_at_its_upper_end() {
+        let sockets = |more: &[&str]| {
+            served(more).unwrap().sockets.iter().map(|s| s.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(sockets(&[]), ["a.sock", "b.sock"]);
+        assert_eq!(sockets(&["--upper", "c.sock"]), ["a.sock", "b.sock", "c.sock"]);
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl Stack {
                     &format!("use `--on {}` with its address", instance.kind().usual_place()),
                 )
             }
-            (Some(_), Place::Manager { .. }) => self.require_instances(1),
+            (Some(_), Place::Manager { .. }) => self.require_instances(1, 1),
             (Some((at, instance)), _) => {
                 let kind = instance.kind();
                 let message = format!("{} runs this machine, and this is `--on {place}`", kind.product());

@@ -4,11 +4,16 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use nestor_link::End;
+use nestor_link::{End, PortIndex};
 use nestor_link_server::control::{LinkRequest, LinkResponse};
 
 use super::*;
 use crate::connection::Watch as _;
+
+/// What the link is asked where the upper machine is on its way.
+fn upper_waits() -> LinkRequest {
+    LinkRequest::Wake { waiting: vec![PortIndex::from(End::Upper)] }
+}
 
 /// A time that no test comes to.
 fn far() -> Instant {
@@ -122,7 +127,7 @@ fn joined() -> (Played, Played, PlayedLink) {
     let link = PlayedLink::new(LinkResponse::Done);
     lower.stand();
     upper.stand();
-    lower.keeper.join(&upper.keeper, &link.path(), Instant::now() + LONG).unwrap();
+    lower.keeper.join(&[&upper.keeper], &link.path(), Instant::now() + LONG).unwrap();
     (lower, upper, link)
 }
 
@@ -177,7 +182,7 @@ fn rest_is_when_the_link_says_that_the_one_that_runs_waits_there() {
     std::thread::scope(|scope| {
         let rests = scope.spawn(|| lower.keeper.await_rest(far()));
         for waits in [false, false, true] {
-            assert_eq!(link.asked.recv().unwrap(), LinkRequest::Wake { end: End::Upper });
+            assert_eq!(link.asked.recv().unwrap(), upper_waits());
             link.answers.send(LinkResponse::Waits { waits }).unwrap();
         }
         assert!(rests.join().unwrap());
@@ -191,7 +196,7 @@ fn rest_is_not_waited_for_where_the_links_server_is_gone() {
     let PlayedLink { folder: _folder, asked, answers } = link;
     drop(answers);
     assert!(lower.keeper.await_rest(far()));
-    assert_eq!(asked.recv(), Ok(LinkRequest::Wake { end: End::Upper }));
+    assert_eq!(asked.recv(), Ok(upper_waits()));
 }
 
 #[test]
@@ -253,14 +258,14 @@ fn machines_that_run_and_those_that_are_joined_cannot_be_joined() {
     let (mut lower, upper) = (Played::new(), Played::new());
     let link = PlayedLink::new(LinkResponse::Done);
     lower.stand();
-    let late = lower.keeper.join(&upper.keeper, &link.path(), Instant::now()).unwrap_err();
+    let late = lower.keeper.join(&[&upper.keeper], &link.path(), Instant::now()).unwrap_err();
     assert_eq!(late.kind(), io::ErrorKind::TimedOut);
     let (lower, upper, _link) = joined();
     let mut third = Played::new();
     third.stand();
     for (one, other) in [(&lower, &third), (&third, &upper)] {
         let link = PlayedLink::new(LinkResponse::Done);
-        let refused = one.keeper.join(&other.keeper, &link.path(), Instant::now() + LONG).unwrap_err();
+        let refused = one.keeper.join(&[&other.keeper], &link.path(), Instant::now() + LONG).unwrap_err();
         assert_eq!(refused.to_string(), "one of the machines is joined to another already");
     }
 }
@@ -271,7 +276,7 @@ fn machines_that_the_link_does_not_join_go_on_alone() {
     let link = PlayedLink::new(LinkResponse::Failed { reason: "one of them is not up".into() });
     lower.stand();
     upper.stand();
-    let refused = lower.keeper.join(&upper.keeper, &link.path(), Instant::now() + LONG).unwrap_err();
+    let refused = lower.keeper.join(&[&upper.keeper], &link.path(), Instant::now() + LONG).unwrap_err();
     assert!(refused.to_string().contains("one of them is not up"), "{refused}");
     lower.keeper.asked(10);
     assert_eq!(lower.gone_on(), 10);

@@ -39,11 +39,11 @@ fn rate(layer: &Layer, ends: &TransferEnds<'_>) -> u64 {
     said.map_or(ends.link_rate.get() / 10 * 9, BitRate::get)
 }
 
-/// It waits for one receiver and ends after the file.
+/// It waits for a receiver for each copy and ends after the file.
 fn server(layer: &Layer, ends: &TransferEnds<'_>) -> TransferServer {
-    let (source, rate) = (ends.source(), rate(layer, ends).to_string());
+    let (source, rate, copies) = (ends.source(), rate(layer, ends).to_string(), ends.copies.to_string());
     let argv = ["udp-sender", "--file", &source, "--interface", ends.repository_interface];
-    let how = ["--max-bitrate", &rate, "--min-receivers", "1", "--full-duplex"];
+    let how = ["--max-bitrate", &rate, "--min-receivers", &copies, "--full-duplex"];
     TransferServer {
         command: argv.into_iter().chain(how).chain(MEETING).map(str::to_owned).collect(),
         port: None,
