@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, DiskSource, HardwareTrial, Machine, MachineError, MachinePlace,
-    MachineSpec, MachineTime, RootDisk, hypervisor,
+    Command, DiskAttachment, DiskMark, DiskSource, FeaturesLeftOut, HardwareTrial, Machine, MachineError,
+    MachinePlace, MachineSpec, MachineTime, RootDisk, hypervisor,
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
@@ -203,7 +203,7 @@ impl Lab {
                 .and_then(|at| self.command_of_qemu(stack.layer(at), depth)),
             accelerator,
             under_xen: None,
-            runs_virtualbox: false,
+            left_out: FeaturesLeftOut::default(),
             xen_guest: options.disk.xen_guest(),
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,

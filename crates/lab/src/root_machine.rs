@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nestor_machine::{HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, RootDisk};
-use nestor_stack::{Accelerator, Depth, LabPack, MachineIndex, MachineLabel, Relation, Stack};
+use nestor_stack::{Accelerator, Depth, MachineIndex, MachineLabel, Relation, Stack};
 
 use crate::accelerators::MachineIdentity;
 use crate::beforehand::require_memory;
@@ -156,7 +156,7 @@ impl Lab {
             qemu: None,
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { remembered },
             under_xen: xen,
-            runs_virtualbox: stack.lab_pack() == Some(LabPack::VirtualBox),
+            left_out: stack.unsuited_features().into(),
             xen_guest: None,
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,

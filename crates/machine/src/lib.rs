@@ -58,8 +58,8 @@ pub use prefetch::Prefetch;
 pub use qemu::TraceSwitch;
 pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{
-    DiskAttachment, DiskBackend, HardwareTrial, InterfaceAttachment, InterfaceBackend, MachineSpec,
-    MachineTime, RootDisk, UnderXen,
+    DiskAttachment, DiskBackend, FeaturesLeftOut, HardwareTrial, InterfaceAttachment, InterfaceBackend,
+    MachineSpec, MachineTime, RootDisk, UnderXen,
 };
 pub use ticks::TickReading;
 pub use transport::Ground;

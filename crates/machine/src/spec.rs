@@ -1,6 +1,6 @@
 //! What a machine to boot and a disk to plug in are: plain data, sent to the agent that does it.
 
-use nestor_stack::layers::hypervisors::XenGuest;
+use nestor_stack::layers::hypervisors::{UnsuitedFeatures, XenGuest};
 use nestor_stack::{Accelerator, HypervisorKind};
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,8 @@ pub struct MachineSpec {
     pub accelerator: Option<Accelerator>,
     /// The Xen whose privileged domain it is, if it is one.
     pub under_xen: Option<UnderXen>,
-    /// Whether VirtualBox runs in it, which not all processors that are emulated suit.
-    pub runs_virtualbox: bool,
+    /// What its processors lack, if they are emulated, so that what runs in it does.
+    pub left_out: FeaturesLeftOut,
     /// How Xen runs it, if that is what runs it.
     pub xen_guest: Option<XenGuest>,
     /// Kernel of the lab image.
@@ -80,6 +80,22 @@ pub struct MachineSpec {
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
+}
+
+/// Features of an emulated processor, in QEMU's words, that it is to lack besides those that all lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeaturesLeftOut {
+    /// In any case.
+    pub always: Vec<String>,
+    /// Where guests in the machine need shadow page tables.
+    pub where_shadowed: Vec<String>,
+}
+
+impl From<UnsuitedFeatures> for FeaturesLeftOut {
+    fn from(unsuited: UnsuitedFeatures) -> Self {
+        let names = |of: &[&str]| of.iter().map(|name| (*name).to_owned()).collect();
+        Self { always: names(unsuited.always), where_shadowed: names(unsuited.where_shadowed) }
+    }
 }
 
 /// A Xen that boots before a machine's kernel.

@@ -325,7 +325,10 @@ fn elsewhere_than_on_this_machine_they_are_refused_before_anything_is_started() 
             ["ext4/vbox/vdi/ext4/kvm/hdd", "--on", "emulated:time=real"],
             "leave out the virtual machine or link below it",
         ),
-        (["ext4/vbox/vdi/ext4/hdd", "--on", "emulated:time=virtual"], "use `--on emulated:time=real`"),
+        (
+            ["ext4/vbox/vdi/ext4/kvm/hdd", "--on", "emulated:time=virtual"],
+            "leave out the virtual machine or link below it",
+        ),
         (
             ["ext4/vbox/qcow2/ext4/file:/d", "--on", "this"],
             "VirtualBox does not open images of the format qcow2",

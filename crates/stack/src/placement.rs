@@ -153,11 +153,6 @@ fn misplaced_hosted(stack: &Stack, place: &Place) -> Option<Misplaced> {
     let (at, hosted) = stack.indexed_layers().find_map(|(at, layer)| Some((at, layer.spec.hosted()?)))?;
     let (name, product) = (stack.layer(at).name(), hosted.product);
     let has_it = match place {
-        Place::Emulated(HostTime::Virtual(_)) if hosted.lab_pack.is_some() => {
-            let message =
-                format!("guests of {product} do not boot in virtual time, and this is `--on {place}`");
-            return Some(Misplaced::layer(at, message, "use `--on emulated:time=real`"));
-        }
         Place::Emulated(_) => hosted.lab_pack.is_some(),
         Place::This | Place::Ssh(_) => true,
         Place::Domain(_) | Place::SshPair { .. } | Place::Manager { .. } => false,

@@ -7,7 +7,7 @@ use nestor_stack::{MachineIndex, Stack};
 use super::{HostedDisk, HostedIdentity, Plan, disk_of_layer};
 use crate::hypervisor::{DiskSource, OwnDisk};
 use crate::place::MachinePlace;
-use crate::spec::{DiskBackend, HardwareTrial, MachineSpec, MachineTime, RootDisk};
+use crate::spec::{DiskBackend, FeaturesLeftOut, HardwareTrial, MachineSpec, MachineTime, RootDisk};
 
 /// What is made of the plan of a stack's topmost machine, whose disk is an image of the program's own format.
 pub fn with_plan<T>(stack: &str, medium: &str, make: impl FnOnce(&Plan<'_>) -> T) -> T {
@@ -32,7 +32,7 @@ pub fn with_plan<T>(stack: &str, medium: &str, make: impl FnOnce(&Plan<'_>) -> T
         qemu: None,
         accelerator: Some(options.accelerator),
         under_xen: None,
-        runs_virtualbox: false,
+        left_out: FeaturesLeftOut::default(),
         xen_guest: None,
         kernel: "/lab/vmlinuz".into(),
         modules_cpio: "/lab/modules.cpio".into(),

@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::place::MachinePlace;
-    use crate::spec::{HardwareTrial, MachineTime};
+    use crate::spec::{FeaturesLeftOut, HardwareTrial, MachineTime};
 
     fn spec(root: &str) -> MachineSpec {
         MachineSpec {
@@ -165,7 +165,7 @@ mod tests {
             qemu: None,
             accelerator: None,
             under_xen: None,
-            runs_virtualbox: false,
+            left_out: FeaturesLeftOut::default(),
             xen_guest: None,
             kernel: "/boot/vmlinuz".into(),
             modules_cpio: "/boot/modules.cpio".into(),

@@ -11,7 +11,7 @@ use super::version::GuestPaging;
 use crate::disks::ROOT_SERIAL;
 use crate::hypervisor::OwnDisk;
 use crate::init::GUEST_MARK;
-use crate::spec::{DiskBackend, MachineSpec, MachineTime, RootDisk, UnderXen};
+use crate::spec::{DiskBackend, FeaturesLeftOut, MachineSpec, MachineTime, RootDisk, UnderXen};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ pub fn command_line(
         MachineTime::Real => Processor::of(accelerator),
     };
     let paging = processor.paging(paging);
-    let model = processor.model(spec.under_xen.is_some(), spec.runs_virtualbox, paging);
+    let model = processor.model(spec.under_xen.is_some(), &spec.left_out, paging);
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
     let board = if spec.disks_at_start.is_empty() { "pc" } else { "q35" };
@@ -167,7 +167,7 @@ pub fn command_line(
 /// The command line of a machine that only says that it booted: no disk, little memory.
 pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
     let processor = Processor::of(accelerator);
-    let model = processor.model(false, false, GuestPaging::Nested);
+    let model = processor.model(false, &FeaturesLeftOut::default(), GuestPaging::Nested);
     let mut argv = bare_machine("pc", "probe", 256 << 20, 1, (processor, &model), false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
@@ -232,18 +232,15 @@ impl Processor {
         if self == Self::Kvm { GuestPaging::Nested } else { ask() }
     }
 
-    /// What QEMU is told of the model, for a machine under Xen or one that runs VirtualBox.
-    fn model(self, under_xen: bool, runs_virtualbox: bool, paging: GuestPaging) -> String {
+    /// What QEMU is told of the model, for a machine under Xen or not.
+    fn model(self, under_xen: bool, left_out: &FeaturesLeftOut, paging: GuestPaging) -> String {
         if self == Self::Kvm {
             return "host".into();
         }
         let model = if under_xen { EMULATED_MODEL_UNDER_XEN } else { EMULATED_MODEL };
-        let without = match (runs_virtualbox, paging) {
-            (false, _) => "",
-            (true, GuestPaging::Nested) => WITHOUT_FOR_VIRTUALBOX,
-            (true, GuestPaging::Shadow) => WITHOUT_FOR_VIRTUALBOX_AND_SHADOW,
-        };
-        format!("{model}{without}")
+        let where_shadowed = left_out.where_shadowed.iter().filter(|_| paging == GuestPaging::Shadow);
+        let without = left_out.always.iter().chain(where_shadowed).map(|feature| format!(",{feature}=off"));
+        [model.to_owned()].into_iter().chain(without).collect()
     }
 
     fn arguments(self, cpus: u32, model: &str) -> Vec<String> {
@@ -280,13 +277,6 @@ pub const EMULATED_MODEL: &str = "max,erms=off,fsrm=off";
 /// The same without what QEMU 7.2 and Xen 4.17 do not get right together: with SMAP, the privileged domain dies at once; with AVX, domains
 /// are told that they have it, and their instructions fault (seen with `raid6_pq` in a domain of type pvh).
 const EMULATED_MODEL_UNDER_XEN: &str = "max,erms=off,fsrm=off,smap=off,avx=off,avx2=off";
-
-/// What processors lack besides on which VirtualBox runs: its kernel module looks at page tables of the host's as if they had four levels, and
-/// loops for ever where they have five.
-const WITHOUT_FOR_VIRTUALBOX: &str = ",la57=off";
-
-/// The same where guests need shadow page tables ([`GuestPaging`]): VirtualBox keeps them where a processor does not follow both tables.
-const WITHOUT_FOR_VIRTUALBOX_AND_SHADOW: &str = ",la57=off,npt=off";
 
 /// The bus of the agent's port. It has as many ports as are needed: port 0 is a console's. QEMU's main loop asks for the
 /// notifications of every port, used or not, whenever anything happens: with the 31 of the default these are 64 descriptors, and
@@ -452,12 +442,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_on_which_virtualbox_runs_lack_what_it_fails_with() {
-        let model = |processor: Processor, paging| processor.model(false, true, paging);
+    fn emulated_processors_lack_what_is_left_out() {
+        let names = |name: &str| vec![name.to_owned()];
+        let left_out = FeaturesLeftOut { always: names("la57"), where_shadowed: names("npt") };
+        let model = |processor: Processor, paging| processor.model(false, &left_out, paging);
         let emulated = Processor::Counted { seed: 1 };
         assert_eq!(model(emulated, GuestPaging::Shadow), "max,erms=off,fsrm=off,la57=off,npt=off");
         assert_eq!(model(Processor::Emulated, GuestPaging::Nested), "max,erms=off,fsrm=off,la57=off");
         assert_eq!(model(Processor::Kvm, GuestPaging::Nested), "host");
-        assert_eq!(emulated.model(false, false, GuestPaging::Shadow), EMULATED_MODEL);
+        assert_eq!(emulated.model(false, &FeaturesLeftOut::default(), GuestPaging::Shadow), EMULATED_MODEL);
     }
 }

@@ -4,7 +4,7 @@ use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stack::{HypervisorKind, MachineIndex};
 
 use crate::place::MachinePlace;
-use crate::spec::{HardwareTrial, MachineSpec, MachineTime, RootDisk};
+use crate::spec::{FeaturesLeftOut, HardwareTrial, MachineSpec, MachineTime, RootDisk};
 
 /// A machine that is to be a domain.
 pub fn machine(guest: XenGuest) -> MachineSpec {
@@ -16,7 +16,7 @@ pub fn machine(guest: XenGuest) -> MachineSpec {
         qemu: None,
         accelerator: None,
         under_xen: None,
-        runs_virtualbox: false,
+        left_out: FeaturesLeftOut::default(),
         xen_guest: Some(guest),
         kernel: "/lab/vmlinuz".into(),
         modules_cpio: "/lab/modules.cpio".into(),

@@ -9,7 +9,7 @@ use nestor_correlate::{
     CacheBetween, CorrelateOptions, Correlation, ExtentMap, MappedExtent, RecordedCell, RecordedLevel,
     Recording, SharedClock, SpaceMap, correlate,
 };
-use nestor_lab::{BlockPoint, BuiltStack, Lab};
+use nestor_lab::{BlockPoint, BuiltStack, Lab, VirtualDisk};
 use nestor_stack::{LayerDefinition, LayerIndex, MachineName};
 use nestor_trace::{CallMetrics, RequestHeader, RequestReader};
 use nestor_workload::{OperationLog, StepOutput};
@@ -194,6 +194,29 @@ struct Way {
     image_layout: Option<PathBuf>,
 }
 
+/// Who has an image open.
+struct Holders {
+    /// The layers of hypervisors.
+    hypervisors: Vec<LayerIndex>,
+    is_over_network: bool,
+}
+
+impl Holders {
+    fn of(built: &BuiltStack, image: LayerIndex) -> Self {
+        let has_it = |disk: &&VirtualDisk| disk.image == Some(image);
+        Self {
+            hypervisors: built.virtual_disks.iter().filter(has_it).map(|disk| disk.layer).collect(),
+            is_over_network: built.network_disks.iter().any(|disk| disk.image == Some(image)),
+        }
+    }
+
+    /// Whether their requests on the file are among what was recorded, as those of QEMU are. Those of a network disk's server and of a program
+    /// that the user has installed are not: the next level above the file is then the virtual disk, and the tables lie between.
+    fn are_recorded<T>(&self, recorded: &BTreeMap<LayerIndex, T>) -> bool {
+        !self.is_over_network && self.hypervisors.iter().all(|layer| recorded.contains_key(layer))
+    }
+}
+
 /// Goes down a stack and collects its levels.
 struct Walk<'a> {
     built: &'a BuiltStack,
@@ -287,9 +310,10 @@ impl Walk<'_> {
             let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
             ExtentMap::new(mapped.collect())
         });
-        // The requests of a network disk's server on the file are not recorded, as those of a hypervisor are.
-        let is_over_network = self.built.network_disks.iter().any(|disk| disk.image == Some(index));
-        let tables = (is_over_network && image.map_command.is_some()).then(|| self.map_of_tables(index));
+        let holders = Holders::of(self.built, index);
+        let is_through_tables =
+            image.map_command.is_some() && !holders.are_recorded(&self.condensed.requests.virtual_disks);
+        let tables = is_through_tables.then(|| self.map_of_tables(index));
         let map = extents.map(|file| match (tables, file?) {
             (Some(SpaceMap::Extents(tables)), file) => tables.through(&file).map(SpaceMap::Extents),
             (Some(unknown), _) => Ok(unknown),
@@ -308,5 +332,30 @@ impl Walk<'_> {
                 SpaceMap::Clusters { bytes: 4096 }
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_lie_below_a_virtual_disk_unless_the_requests_on_the_file_are_recorded() {
+        let layer = LayerIndex::TOP.below();
+        let holders = |hypervisors: &[LayerIndex], is_over_network| Holders {
+            hypervisors: hypervisors.to_vec(),
+            is_over_network,
+        };
+        let of_qemu = BTreeMap::from([(layer, ())]);
+        assert!(holders(&[layer], false).are_recorded(&of_qemu));
+        assert!(
+            !holders(&[layer], false).are_recorded(&BTreeMap::<_, ()>::new()),
+            "of VirtualBox nothing is"
+        );
+        assert!(!holders(&[], true).are_recorded(&of_qemu), "nor of a server");
+        assert!(
+            holders(&[], false).are_recorded(&of_qemu),
+            "a file system on the image has no tables between"
+        );
     }
 }

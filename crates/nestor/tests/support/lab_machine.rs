@@ -6,8 +6,8 @@ use std::process::{Child, Command as OsCommand, Stdio};
 
 use nestor_machine::message::{Answer, Envelope, Request, read_frame, write_frame};
 use nestor_machine::{
-    Command, Finished, HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec, MachineTime, ROOT_SERIAL,
-    RootDisk, UnderXen,
+    Command, FeaturesLeftOut, Finished, HardwareTrial, LAB_HYPERVISOR, MachinePlace, MachineSpec,
+    MachineTime, ROOT_SERIAL, RootDisk, UnderXen,
 };
 use nestor_stack::{Accelerator, MachineIndex};
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl LabMachine {
             qemu: None,
             accelerator: Some(Accelerator::Tcg),
             under_xen,
-            runs_virtualbox: false,
+            left_out: FeaturesLeftOut::default(),
             xen_guest: None,
             kernel: file("kernel"),
             modules_cpio: file("modules_cpio"),

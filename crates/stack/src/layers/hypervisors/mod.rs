@@ -12,7 +12,7 @@ pub(super) mod xen;
 
 pub(in crate::layers) use block::{AIO, CACHE, DISCARD};
 pub use block::{Aio, CacheMode, Discard, HostBlockOptions, HostTarget};
-pub use hosted::{HostedController, HostedDisk, HostedSpec};
+pub use hosted::{HostedController, HostedDisk, HostedSpec, UnsuitedFeatures};
 pub use managed::{InstanceOf, ManagedInstance};
 pub use options::{GuestDisk, HypervisorOptions, QemuDisk};
 pub(crate) use options::{check_without_disk, without_disk};

@@ -24,6 +24,22 @@ pub struct HostedSpec {
     pub cache: CacheMode,
     /// The controllers that it emulates and that have a driver in the lab image, the default first.
     pub controllers: &'static [HostedController],
+    /// What emulated processors on which it runs guests have to lack.
+    pub unsuited: UnsuitedFeatures,
+}
+
+/// Features of emulated processors on which a program does not run guests, as QEMU names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsuitedFeatures {
+    /// In any case.
+    pub always: &'static [&'static str],
+    /// Where QEMU does not get nested page tables right, so that guests need shadow page tables.
+    pub where_shadowed: &'static [&'static str],
+}
+
+impl UnsuitedFeatures {
+    /// None.
+    pub const NONE: Self = Self { always: &[], where_shadowed: &[] };
 }
 
 /// A disk controller of such a program.
@@ -72,9 +88,18 @@ impl crate::LayerSpec {
     }
 }
 
+impl crate::Stack {
+    /// What emulated processors that run its guests have to lack.
+    pub fn unsuited_features(&self) -> UnsuitedFeatures {
+        let hosted = self.layers().iter().find_map(|layer| layer.spec.hosted());
+        hosted.map_or(UnsuitedFeatures::NONE, |hosted| hosted.unsuited)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::GuestDisk;
+    use super::UnsuitedFeatures;
     use crate::{HypervisorKind, Place, Stack, registry};
 
     fn refused(stack: &str) -> String {
@@ -102,6 +127,16 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_says_what_processors_of_its_host_have_to_lack() {
+        let unsuited = |stack: &str| Stack::parse(stack).unwrap().unsuited_features();
+        let of_virtualbox = unsuited("ext4/vbox/vdi/ext4/hdd");
+        assert_eq!((of_virtualbox.always, of_virtualbox.where_shadowed), (&["la57"][..], &["npt"][..]));
+        for other in ["ext4/kvm/vdi/ext4/hdd", "ext4/vmware/hdd", "ext4/hdd"] {
+            assert_eq!(unsuited(other), UnsuitedFeatures::NONE, "{other}");
+        }
+    }
+
+    #[test]
     fn flushes_are_ignored_only_where_the_program_can() {
         Stack::parse("ext4/vbox:disk=ide:cache=unsafe/vdi/ext4/file:/disk").unwrap();
         let said = refused("ext4/vbox:disk=lsi:cache=unsafe/vdi/ext4/file:/disk");
@@ -115,11 +150,9 @@ mod tests {
         assert!(said.contains("no machine of the lab has VMware"), "{said}");
         assert!(said.contains("use `--on this` on a machine that has it"), "{said}");
         let vbox = Stack::parse("ext4/vbox/vdi/ext4/hdd").unwrap();
-        let real = "emulated:time=real".parse::<Place>().unwrap();
-        vbox.require_place(&real).unwrap();
-        let said = vbox.require_place(&"emulated:time=virtual".parse().unwrap()).unwrap_err().to_string();
-        assert!(said.contains("guests of VirtualBox do not boot in virtual time"), "{said}");
-        assert!(said.contains("use `--on emulated:time=real`"), "{said}");
+        for place in ["emulated:time=real", "emulated:time=virtual"] {
+            vbox.require_place(&place.parse::<Place>().unwrap()).unwrap();
+        }
         let this = Stack::parse("ext4/vbox/vdi/ext4/file:/disk").unwrap();
         this.require_place(&Place::This).unwrap();
         this.require_place(&"ssh:host".parse().unwrap()).unwrap();
@@ -128,6 +161,7 @@ mod tests {
         let said = nested.require_place(&Place::This).unwrap_err().to_string();
         assert!(said.contains("none of those has VirtualBox"), "{said}");
         let nested = Stack::parse("ext4/vbox/raw/ext4/kvm/hdd").unwrap();
+        let real = "emulated:time=real".parse::<Place>().unwrap();
         let said = nested.require_place(&real).unwrap_err().to_string();
         assert!(said.contains("leave out the virtual machine or link below it"), "{said}");
     }

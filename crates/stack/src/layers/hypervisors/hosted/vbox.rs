@@ -1,7 +1,8 @@
 //! `vbox`: a machine of the VirtualBox that is installed.
 
+use super::super::options::HOST_MEMORY;
 use super::options::{self, CACHE};
-use super::{HostedController, HostedSpec};
+use super::{HostedController, HostedSpec, UnsuitedFeatures};
 use crate::layers::hypervisors::CacheMode;
 use crate::layers::hypervisors::devices::QueueDepth;
 use crate::layers::options::{AVAILABLE, CPUS, MEMORY, MERGES, READAHEAD, SCHED};
@@ -40,13 +41,18 @@ static HOSTED: HostedSpec = HostedSpec {
     formats: &["vdi", "vmdk", "raw"],
     cache: CacheMode::None,
     controllers: &CONTROLLERS,
+    unsuited: UNSUITED,
 };
+
+/// Its kernel module looks at page tables of the host's as if they had four levels, and loops for ever where they have five. It keeps shadow page
+/// tables where a processor has no nested ones.
+const UNSUITED: UnsuitedFeatures = UnsuitedFeatures { always: &["la57"], where_shadowed: &["npt"] };
 
 static NAMES: [&str; CONTROLLERS.len()] = options::names(&CONTROLLERS);
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "vbox",
-    summary: "virtual machine of VirtualBox (7.0 to 7.2), told by VBoxManage: of the one that is installed with --on this, of a pack with --on emulated:time=real",
+    summary: "virtual machine of VirtualBox (7.0 to 7.2), told by VBoxManage: of the one that is installed with --on this, of a pack in an emulated host",
     options: &[
         options::disk(&NAMES),
         OptionSpec {
@@ -62,6 +68,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         },
         MEMORY,
         AVAILABLE,
+        HOST_MEMORY,
         CPUS,
         SCHED,
         READAHEAD,

@@ -1,6 +1,6 @@
 //! `vmware`: a machine of the VMware Workstation that is installed.
 
-use super::{HostedController, HostedSpec, options};
+use super::{HostedController, HostedSpec, UnsuitedFeatures, options};
 use crate::layers::hypervisors::CacheMode;
 use crate::layers::hypervisors::devices::QueueDepth;
 use crate::layers::options::{AVAILABLE, CPUS, MEMORY, MERGES, READAHEAD, SCHED};
@@ -40,6 +40,7 @@ static HOSTED: HostedSpec = HostedSpec {
     // Through the page cache, unless its own settings say otherwise.
     cache: CacheMode::Writeback,
     controllers: &CONTROLLERS,
+    unsuited: UnsuitedFeatures::NONE,
 };
 
 static NAMES: [&str; CONTROLLERS.len()] = options::names(&CONTROLLERS);
