@@ -236,8 +236,9 @@ impl QemuMachine {
     }
 
     fn load(&self, path: &Path, deadline: Instant) -> Result<(), Refusal> {
-        kept_state::load(&mut lock(&self.qmp), path, deadline)
-            .map_err(|e| Refusal::new(Cause::NotLoaded, format!("{e}{}", self.last_words())))
+        // The monitor is let go of before it is asked for the last words.
+        let loaded = kept_state::load(&mut lock(&self.qmp), path, deadline);
+        loaded.map_err(|e| Refusal::new(Cause::NotLoaded, format!("{e}{}", self.last_words())))
     }
 
     /// If time stops between requests, lets some of it pass, so that the machine reacts to its hardware.

@@ -4,6 +4,7 @@ use super::fixture::*;
 use super::text::cell;
 use crate::{CompareView, RunView, Style, compare_text, run_text};
 use nestor_results::{Executor, Outcome, PathLength, StoredRun};
+use nestor_stack::Accelerator;
 use nestor_workload::{OperationClass, OperationResult};
 
 /// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
@@ -87,4 +88,22 @@ fn what_is_said_of_the_modelled_processor_is_its_own_speed() {
         let said = format!("on an emulated host in virtual time: {processor}");
         assert!(text.contains(&said) && text.contains(each), "{text}");
     }
+}
+
+#[test]
+fn a_repository_is_emulated_as_its_node_is_and_numbers_repeat() {
+    let mut runs = counted_on("emulated:time=virtual", 0, 1_000);
+    let said = |runs: &[StoredRun]| run_text(&RunView::of(&borrowed(runs)).unwrap(), Style::plain());
+    let repeats = "numbers repeat to the last bit";
+    for guest in runs.iter_mut().flat_map(|run| run.record.environment.machines.iter_mut().skip(1)) {
+        guest.accelerator = Accelerator::Kvm;
+    }
+    assert!(said(&runs).contains(repeats));
+    for environment in runs.iter_mut().map(|run| &mut run.record.environment) {
+        let mut beside = environment.machines[0].clone();
+        assert!(beside.accelerator.is_emulation());
+        beside.label = "repository".into();
+        environment.machines.insert(1, beside);
+    }
+    assert!(said(&runs).contains(repeats));
 }

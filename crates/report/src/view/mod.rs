@@ -33,7 +33,7 @@ pub use trace::{
 };
 
 use nestor_results::{Environment, StoredRun, WrittenWorkload};
-use nestor_stack::{Accelerator, HostTime, Place};
+use nestor_stack::{Accelerator, HostTime, MachineLabel, MachineName, Place};
 use nestor_workload::Workload;
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
@@ -73,8 +73,10 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         Some(Place::Manager { kind, url }) => format!("on instances of {} at {url}", kind.product()),
         None => format!("on {}", environment.ground),
     };
-    // A client is beside the host and emulated as that is.
-    let mut guests = environment.machines.iter().skip(1).filter(|m| !m.label.is_client());
+    // A client or a repository is beside the host and emulated as that is.
+    let repository = MachineName::Of(MachineLabel::Repository);
+    let is_beside = |label: &MachineName| label.is_client() || *label == repository;
+    let mut guests = environment.machines.iter().skip(1).filter(|m| !is_beside(&m.label));
     let emulated_guest = guests.find(|m| m.accelerator.is_emulation());
     let mut sentences = vec![match (host.accelerator, modelled) {
         (Accelerator::Tcg, Some(speed)) => {
