@@ -11,7 +11,7 @@ fn a_link_holds_in_every_row_and_nothing_is_left() {
     assert_eq!(checked[0]["link"], "link:rate=100mbit:delay=5ms");
     assert_eq!(checked[0]["verdict"], "holds");
     let rows = checked[0]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 21);
+    assert_eq!(rows.len(), 23);
     for row in rows {
         assert_eq!(row["verdict"], "holds", "{row}");
     }
