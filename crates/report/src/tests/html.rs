@@ -118,6 +118,27 @@ fn a_remark_stands_with_the_cells_that_it_is_about() {
 }
 
 #[test]
+fn names_that_differ_at_their_ends_are_told_apart_in_a_table_of_colours() {
+    let mut figure = super::study::figures().swap_remove(1);
+    figure.query.title = "Smallest, mean and largest ratio to native: over the whole grid, and over the points that were measured".to_owned();
+    figure
+        .rows
+        .iter_mut()
+        .for_each(|row| row.series = format!("raid0-14x10k:size=6G, memory=384M, {}", row.series));
+    let svg = crate::render_figure_svg(&figure);
+    assert!(!svg.contains('\u{2026}'), "no name is cut");
+    for guest in ["ext2", "reiserfs"] {
+        assert!(
+            svg.contains(&format!("memory=384M, {guest}</text>"))
+                || svg.contains(&format!(">{guest}</text>")),
+            "{guest}"
+        );
+    }
+    let title: Vec<&str> = svg.split("class=\"title\"").skip(1).collect();
+    assert_eq!(title.len(), 2, "the title has two lines");
+}
+
+#[test]
 fn a_study_without_runs_and_a_run_without_numbers_have_a_page() {
     let empty = render_study(&StudyReport::of(&study(2), &[]));
     assert!(empty.contains("Nothing can be compared yet") && empty.contains("not run"));

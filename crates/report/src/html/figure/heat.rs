@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use nestor_results::{Better, Figure, FigureKind, FigureRow};
 
-use super::{Anchor, LETTER, SMALL, Svg, distinct, fitted, number, text_width, typeset, x_words, y_label};
+use super::{
+    Anchor, LETTER, SMALL, Svg, distinct, fitted, in_lines, number, text_width, typeset, x_words, y_label,
+};
 use crate::units;
 
 /// Height of a field with its value alone, and with the interval below it.
@@ -14,6 +16,9 @@ const COLUMN: (f64, f64) = (58.0, 120.0);
 const NAMES: (f64, f64) = (60.0, 170.0);
 /// The rows of a table of numbers are named with their units.
 const NAMES_WITH_UNITS: (f64, f64) = (60.0, 300.0);
+/// Lines that a name may have, and from one to the next: what tells two names apart often stands at their ends.
+const MOST_LINES: usize = 3;
+const LINE_HEIGHT: f64 = 13.0;
 /// Share of colour of the strongest cell; more would drown the number in it.
 const STRONGEST: f64 = 0.8;
 
@@ -27,26 +32,31 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     let left = (widest(&series) + 12.0).clamp(names.0, names.1);
     let details: Vec<String> = rows.iter().map(|row| detail(row)).collect();
     let detailed = details.iter().any(|detail| !detail.is_empty());
-    let tall = if detailed { TALL.1 } else { TALL.0 };
     let below = details.iter().map(|detail| text_width(detail, SMALL)).fold(0.0, f64::max);
     let column = (widest(&columns).max(below) + 10.0).clamp(COLUMN.0, COLUMN.1);
     let least = if figure.query.alike.is_some() { 460.0 } else { 300.0 };
     let width = (left + column * columns.len() as f64 + 2.0).max(least);
+    let heads = Names::of(&columns, column - 4.0);
+    let sides = Names::of(&series, left - 8.0);
+    let tall = if detailed { TALL.1 } else { TALL.0 }.max(sides.height() + 22.0);
+    let top = 44.0 + heads.height();
     let mut svg = Svg::part();
     y_label(&mut svg, figure, 14.0, width);
-    for (c, name) in columns.iter().enumerate() {
+    for (c, lines) in heads.0.iter().enumerate() {
         let middle = left + (c as f64 + 0.5) * column;
-        svg.text("name", middle, 36.0, Anchor::Middle, &fitted(name, column - 4.0, LETTER));
+        // They end just above their fields.
+        heads.draw(&mut svg, lines, (middle, top - 8.0), Anchor::Middle);
     }
-    for (r, name) in series.iter().enumerate() {
-        let y = 44.0 + r as f64 * tall;
-        svg.text("name", 2.0, y + tall / 2.0 + 4.0, Anchor::Start, &fitted(name, left - 8.0, LETTER));
+    for (r, lines) in sides.0.iter().enumerate() {
+        let middle = top + (r as f64 + 0.5) * tall + 4.0;
+        let half = lines.len().saturating_sub(1) as f64 * LINE_HEIGHT / 2.0;
+        sides.draw(&mut svg, lines, (2.0, middle + half), Anchor::Start);
     }
     let colour = Colour::of(figure, rows);
     for (row, words) in rows.iter().zip(&words) {
         let place = |names: &[&str], name: &str| names.iter().position(|n| *n == name).unwrap_or(0);
         let x = left + place(&columns, words) as f64 * column;
-        let y = 44.0 + place(&series, &row.series) as f64 * tall;
+        let y = top + place(&series, &row.series) as f64 * tall;
         svg.titled("field", &spoken(row, words), |svg| {
             svg.rect("neutral", x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
             let (class, share) = colour.at(row);
@@ -61,11 +71,33 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
             svg.text("tick", x + column / 2.0, y + tall - 9.0, Anchor::Middle, &detail);
         });
     }
-    let bottom = 44.0 + series.len() as f64 * tall;
+    let bottom = top + series.len() as f64 * tall;
     let along = fitted(&typeset(&figure.query.x), width - left, SMALL);
     svg.text("tick", (left + width) / 2.0, bottom + 18.0, Anchor::Middle, &along);
     let used = key(&mut svg, figure, rows, (2.0, bottom + 38.0), width);
     (width, bottom + 24.0 + used, svg.into_part())
+}
+
+/// Names of columns or rows, each in lines.
+struct Names(Vec<Vec<String>>);
+
+impl Names {
+    fn of(names: &[&str], room: f64) -> Self {
+        Self(names.iter().map(|name| in_lines(name, room, LETTER, MOST_LINES)).collect())
+    }
+
+    /// What the longest takes beyond one line.
+    fn height(&self) -> f64 {
+        let most = self.0.iter().map(Vec::len).max().unwrap_or(1);
+        most.saturating_sub(1) as f64 * LINE_HEIGHT
+    }
+
+    /// Draws one that ends at a height.
+    fn draw(&self, svg: &mut Svg, lines: &[String], (x, end): (f64, f64), anchor: Anchor) {
+        for (i, line) in lines.iter().rev().enumerate() {
+            svg.text("name", x, end - i as f64 * LINE_HEIGHT, anchor, line);
+        }
+    }
 }
 
 /// What is said of a field: its value, interval, pairs and marks.

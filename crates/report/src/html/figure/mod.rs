@@ -15,7 +15,7 @@ use nestor_results::{Figure, FigureKind, FigureRow, FigureX};
 use nestor_text::markup_escaped;
 use serde::Serialize;
 
-use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width};
+use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, in_lines, text_width};
 use super::typeset;
 use crate::labels::distinct;
 use crate::units;

@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 use nestor_results::Figure;
 use nestor_text::markup_escaped;
 
-use super::{Anchor, Svg, panels, problem};
+use super::{Anchor, Svg, in_lines, panels, problem};
 
 const MARGIN: f64 = 20.0;
 /// Panels stand beside each other up to this width.
 const WIDEST: f64 = 1_180.0;
+/// Size of the title's letters, and how much wider bold ones are.
+const TITLE: f64 = 17.0;
+const BOLD: f64 = 1.1;
 /// What the page's style sheet says of its variables.
 const VARIABLES: &str = "svg{--page:#fff;--ink:#1d2329;--quiet:#5a646e;--line:#dde2e7;--neutral:#eef0f2;--hatch:rgb(255 255 255/.75);--slower:#e07b1a;--faster:#2f7fc1}\
 @media(prefers-color-scheme:dark){svg{--page:#14181c;--ink:#e6e9ec;--quiet:#9aa4ae;--line:#2e363e;--neutral:#2a3138;--hatch:rgb(20 24 28/.55);--slower:#a8540a;--faster:#1f66a5}}\
@@ -48,7 +51,7 @@ pub fn render_figure_svg(figure: &Figure) -> String {
     }
     let height = y + row + MARGIN;
     let mut heading = Svg::part();
-    for (i, line) in broken(&title, (width - 2.0 * MARGIN) / 9.0).iter().enumerate().take(2) {
+    for (i, line) in in_lines(&title, (width - 2.0 * MARGIN) / BOLD, TITLE, 2).iter().enumerate() {
         heading.text("title", MARGIN, MARGIN + 12.0 + i as f64 * 19.0, Anchor::Start, line);
     }
     format!(
@@ -60,8 +63,4 @@ pub fn render_figure_svg(figure: &Figure) -> String {
         heading.into_part(),
         body.into_part(),
     )
-}
-
-fn broken(text: &str, letters: f64) -> Vec<String> {
-    crate::Style { color: false, width: letters.max(20.0) as usize }.wrapped("", 0, text)
 }
