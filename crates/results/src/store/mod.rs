@@ -182,8 +182,11 @@ impl Store {
             c.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         })?;
         schema::migrate(&mut store.connection).map_err(|e| StoreError::from_sqlite(path, &e))?;
-        store.sum_up_outdated()?;
-        Ok(store)
+        match store.sum_up_outdated() {
+            // The views leave out what is not summed up, and who adds results is told that there is no room.
+            Ok(()) | Err(StoreError::Full { .. }) => Ok(store),
+            Err(e) => Err(e),
+        }
     }
 
     /// Opens a results file for reading only. The file is not changed, and nothing is left beside it: one of an older version is read

@@ -48,7 +48,8 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     set_tracing(&mut study, lab)?;
     study.note_files()?;
     study.note_recording();
-    if !how.plan {
+    // A cluster has machines of its own, and says what it does not run.
+    if !how.plan && !how.slurm.slurm {
         session::check_study(&study, lab)?;
     }
     Ok(study)
