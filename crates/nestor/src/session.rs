@@ -150,7 +150,10 @@ pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>
     check_wish(&stacks, &arguments.on)?;
     check_machine(&stacks, &arguments.on)?;
     let place = place_to_check(&arguments.on);
-    lab_image::require_packs(stacks.iter().filter_map(|stack| pack_here(&place, stack)))?;
+    // Elsewhere, what a machine is comes before what it needs.
+    if place.is_emulated() {
+        lab_image::require_packs(stacks.iter().filter_map(Stack::lab_pack))?;
+    }
     lab_image::kernels_of(&stacks)?;
     lab_image::qemus_of(&place, &stacks)?;
     for written in &study.workloads {
@@ -186,7 +189,7 @@ pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
 }
 
 /// Where what was wished for is checked. An emulated host has the same layers in either time, and in real time all options.
-fn place_to_check(wish: &PlaceWish) -> Cow<'_, Place> {
+pub fn place_to_check(wish: &PlaceWish) -> Cow<'_, Place> {
     match wish {
         PlaceWish::EmulatedInRightTime => Cow::Owned(Place::Emulated(HostTime::Real)),
         PlaceWish::Exactly(place) => Cow::Borrowed(place),

@@ -104,7 +104,10 @@ impl Table {
                 continue;
             }
             // A first column that is too wide by itself stands alone.
-            lines.extend(fitted(&line, width).lines().map(str::to_owned));
+            match line.width() > width {
+                true => lines.extend(fitted(&line, width).lines().map(str::to_owned)),
+                false => lines.push(line),
+            }
             if !std::ptr::eq(row, &self.rows[0]) {
                 lines.extend(wrapped(&" ".repeat(BELOW), BELOW, width, &self.named(row, count)));
             }

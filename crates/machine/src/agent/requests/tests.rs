@@ -3,6 +3,8 @@ use nestor_stack::MachineIndex;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::unix::net::UnixListener;
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+
 use super::*;
 use crate::place::MachinePlace;
 
@@ -46,7 +48,9 @@ fn a_program_is_ready_when_it_takes_connections_not_when_its_socket_is_there() {
     let sleeper = started(&agent, "sleep 600", root.path());
     let path = root.path().join("socket");
     let socket = ReadySign::Socket(path.display().to_string());
-    drop(UnixListener::bind(&path).unwrap());
+    // It never listens: a child that another test starts at this moment would hold a listener that was closed, until it has become its program.
+    let bound = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&bound, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     assert!(path.exists() && agent.await_ready(sleeper, &socket, 0).is_err());
     fs::remove_file(&path).unwrap();
     let _listening = UnixListener::bind(&path).unwrap();

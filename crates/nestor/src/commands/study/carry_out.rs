@@ -48,8 +48,8 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     set_tracing(&mut study, lab)?;
     study.note_files()?;
     study.note_recording();
-    // A cluster has machines of its own, and says what it does not run.
-    if !how.plan && !how.slurm.slurm {
+    // A cluster has machines of its own, and says what it does not run. Before a device of the user's is looked at, it has to be allowed.
+    if !how.plan && !how.slurm.slurm && session::place_to_check(&lab.on).is_emulated() {
         session::check_study(&study, lab)?;
     }
     Ok(study)
