@@ -309,6 +309,10 @@ mod tests {
         StateRecord { own_ns, ..StateRecord::uncounted(state, begin_ns, end_ns) }
     }
 
+    fn life(states: Vec<StateRecord>) -> InstanceLife {
+        InstanceLife { image_bytes: 0, node: 0, states, first_process_ns: None, hello_ns: 0, managed: None }
+    }
+
     #[test]
     fn states_without_gaps_are_the_whole() {
         let states = vec![
@@ -316,14 +320,7 @@ mod tests {
             state(LifeState::Transfer, 10, 500, 0),
             state(LifeState::Running, 500, 900, 100),
         ];
-        let life = InstanceLife {
-            image_bytes: 0,
-            node: 0,
-            states,
-            first_process_ns: None,
-            hello_ns: 0,
-            managed: None,
-        };
+        let life = life(states);
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (800, 0));
         assert_eq!(life.state(LifeState::Running).unwrap().duration_ns(), 300);
     }
@@ -354,28 +351,14 @@ mod tests {
         assert_eq!((transfer.duration_ns(), transfer.group_ns()), (200, 500));
         assert_eq!(transfer.busiest().unwrap().share, 0.95, "the share of the time of all");
         let states = vec![transfer, state(LifeState::Boot, 510, 610, 0)];
-        let life = InstanceLife {
-            image_bytes: 0,
-            node: 0,
-            states,
-            first_process_ns: None,
-            hello_ns: 0,
-            managed: None,
-        };
+        let life = life(states);
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (300, 0));
     }
 
     #[test]
     fn time_between_states_is_unaccounted() {
         let states = vec![state(LifeState::Pending, 0, 10, 0), state(LifeState::Transfer, 15, 20, 0)];
-        let life = InstanceLife {
-            image_bytes: 0,
-            node: 0,
-            states,
-            first_process_ns: None,
-            hello_ns: 0,
-            managed: None,
-        };
+        let life = life(states);
         assert_eq!((life.whole_ns(), life.unaccounted_ns()), (20, 5));
     }
 

@@ -166,8 +166,26 @@ pub fn rate_row(
     plan: &[Sending],
     seen: &Seen,
 ) -> CheckRow {
-    let rate = link.wire.rate_bits_per_s as f64;
+    const SOURCE: &str =
+        "the rate; IEEE 802.3, 3.1.1 and 4.4.2: bits of a frame with preamble, check sequence and gap";
     let shape = plan.first().map_or(Shape::Shortest, |first| first.shape);
+    row_of_rate(link, quantity, from, shape, arrival_rate(plan, seen), SOURCE).judged_of(
+        link,
+        shape,
+        plan.len(),
+    )
+}
+
+/// A rate beside that of the link, not judged yet.
+fn row_of_rate(
+    link: &CheckedLink,
+    quantity: Quantity,
+    from: End,
+    shape: Shape,
+    measured: Option<f64>,
+    source: &'static str,
+) -> CheckRow {
+    let rate = link.wire.rate_bits_per_s as f64;
     CheckRow {
         quantity,
         from,
@@ -177,11 +195,10 @@ pub fn rate_row(
         expected: rate,
         low: rate * (1.0 - RATE_TOLERANCE),
         high: rate * (1.0 + RATE_TOLERANCE),
-        measured: arrival_rate(plan, seen),
+        measured,
         verdict: Verdict::NotMeasured,
-        source: "the rate; IEEE 802.3, 3.1.1 and 4.4.2: bits of a frame with preamble, check sequence and gap",
+        source,
     }
-    .judged_of(link, shape, plan.len())
 }
 
 /// Bits that were on the wire between the last bits of the first and of the last that arrived, in a second.
@@ -205,25 +222,11 @@ pub fn shared_rate_row(link: &CheckedLink, from: End, shape: Shape, seen: &[Seen
         Some((seen.arrivals.len() as u64 - 1) as f64 * shape.bits() as f64 * 1e9 / ns as f64)
     });
     let furthest = rates.max_by(|a, b| {
-        let off = |rate: &Option<f64>| {
-            rate.map_or(f64::INFINITY, |measured| (measured - link.wire.rate_bits_per_s as f64).abs())
-        };
+        let off = |measured: &Option<f64>| measured.map_or(f64::INFINITY, |measured| (measured - rate).abs());
         off(a).total_cmp(&off(b))
     });
-    CheckRow {
-        quantity: Quantity::RateOfSeveral,
-        from,
-        frames: FrameKind::of(shape),
-        unit: CheckUnit::BitsPerSecond,
-        of_frames: None,
-        expected: rate,
-        low: rate * (1.0 - RATE_TOLERANCE),
-        high: rate * (1.0 + RATE_TOLERANCE),
-        measured: furthest.flatten(),
-        verdict: Verdict::NotMeasured,
-        source: "the rate of the one wire at the lower end, which all share",
-    }
-    .judged()
+    let source = "the rate of the one wire at the lower end, which all share";
+    row_of_rate(link, Quantity::RateOfSeveral, from, shape, furthest.flatten(), source).judged()
 }
 
 /// What a frame that finds the wire free takes beside its bits; of all, the one that is furthest from what is expected.

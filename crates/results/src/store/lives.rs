@@ -6,7 +6,7 @@ use super::rows::{for_each_measured, integer};
 use crate::life::{DiskUse, InstanceLife};
 use crate::record::Measured;
 
-/// Fills the tables that version 14 added, 16 made again and 20 gave another column, of runs whose record has lives.
+/// Fills the tables that version 14 added, 17 made again and 21 gave another column, of runs whose record has lives.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
     // Records are long: only those of loads that can have lives are read.
     let runs = "SELECT number, record FROM runs WHERE number IN (SELECT number FROM runs WHERE workload LIKE 'life:%')";
