@@ -9,6 +9,7 @@ use nestor_statistics::{
     FittedLine, GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median,
     rank_correlation, variation_between,
 };
+use nestor_text::units::digits;
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::FromSql;
@@ -158,11 +159,15 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 /// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
 /// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, `slope(x, y)` and `intercept(x, y)` of
 /// the line of least squares with the ends of their intervals, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
-/// `capacity(metric, reference ms, target ms, rounded)`; and, for a stack that this version knows, `is_beside(stack)`, `link_bits_per_s(stack)` of the link
+/// `capacity(metric, reference ms, target ms, rounded)`; `digits(x)`, a number as the program prints it; and, for a stack that this version knows, `is_beside(stack)`, `link_bits_per_s(stack)` of the link
 /// to its source, `xen_domain(stack)` and `partition_start(stack)`, in bytes. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
     add_model(connection)?;
+    connection.create_scalar_function("digits", 1, PURE, |context| {
+        let number = argument::<Option<f64>>(context, 0)?;
+        Ok(number.map(digits))
+    })?;
     connection.create_scalar_function("is_beside", 1, PURE, |context| {
         let stack = argument::<WrittenStack>(context, 0)?;
         Ok(stack.value().is_some_and(Stack::is_beside))
@@ -256,10 +261,24 @@ fn interval(samples: &[f64], confidence: f64) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    /// What statistics find in the rows (member, block, value).
-    fn found(what: &str, rows: &str) -> Option<f64> {
+    fn with_functions() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         add_functions(&connection, 0.95).unwrap();
+        connection
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let shown = |number: &str| -> Option<String> {
+            with_functions().query_row(&format!("SELECT digits({number})"), [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(["42.84", "0.66", "55"].map(shown), ["42.8", "0.66", "55.0"].map(|text| Some(text.to_owned())));
+        assert_eq!(shown("NULL"), None);
+    }
+
+    /// What statistics find in the rows (member, block, value).
+    fn found(what: &str, rows: &str) -> Option<f64> {
+        let connection = with_functions();
         let query = format!("WITH r(member, block, value) AS (VALUES {rows}) SELECT {what} FROM r");
         connection.query_row(&query, [], |row| row.get(0)).unwrap()
     }
