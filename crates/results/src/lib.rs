@@ -63,10 +63,11 @@ pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words,
 pub use record::{CellRecord, ImageRecord, LayerRecord, Mark, Measured, Outcome};
 pub use room::{NoRoom, require_room};
 pub use run_levels::RunLevels;
+pub use sameness::{Fingerprint, Fingerprinting};
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
     Elsewhere, Known, KnownCell, KnownDemand, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter,
-    RunListing, SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
+    RunListing, SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, UnlikeRun, stack_parts,
 };
 pub use structure::{Quantity, StructuralDifference, structural_differences};
 pub use study::{CellRule, NotedRecording, Part, Study};

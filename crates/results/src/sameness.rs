@@ -1,5 +1,7 @@
 //! Whether two runs have the same outcome. In virtual time, the same cell with the same seed has, to the last bit.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::record::{CellRecord, sha256_hex};
@@ -42,6 +44,51 @@ impl CellRecord {
     }
 }
 
+/// Runs in virtual time as two SHA-256 in hexadecimal. Where the first is the same, the second has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Of all that decides the numbers of each run.
+    pub decided_by: String,
+    /// Of what came out.
+    pub outcome: String,
+}
+
+/// Collects the runs of a [`Fingerprint`], in any order.
+#[derive(Debug, Default)]
+pub struct Fingerprinting {
+    /// What decides the numbers of a run, and its outcome.
+    each: BTreeSet<(String, String)>,
+    depends_on_more: bool,
+}
+
+impl Fingerprinting {
+    /// Adds a run; one that failed does not count.
+    ///
+    /// # Errors
+    ///
+    /// As [`CellRecord::outcome_digest`].
+    pub fn add(&mut self, run: &CellRecord) -> Result<(), serde_json::Error> {
+        if run.measured().is_some() {
+            match &run.environment.depends_on {
+                Some(decided_by) => {
+                    self.each.insert((decided_by.clone(), run.outcome_digest()?));
+                }
+                None => self.depends_on_more = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` if the numbers of a run depend on more than is known, as in real time, or if there are no runs.
+    pub fn end(self) -> Option<Fingerprint> {
+        let (decided_by, outcomes): (Vec<_>, Vec<_>) = self.each.into_iter().unzip();
+        (!self.depends_on_more && !outcomes.is_empty()).then(|| Fingerprint {
+            decided_by: sha256_hex(decided_by.concat().as_bytes()),
+            outcome: sha256_hex(outcomes.concat().as_bytes()),
+        })
+    }
+}
+
 fn differences(here: &Value, there: &Value, place: &str, found: &mut Vec<String>, most: usize) {
     if here == there || found.len() >= most {
         return;
@@ -76,6 +123,7 @@ fn shortened(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::Fingerprinting;
     use crate::record::CellRecord;
     use crate::tests::fixture;
 
@@ -116,5 +164,29 @@ mod tests {
         });
         assert_eq!(record().differences_from(&none, 1).unwrap().len(), 1);
         assert!(!record().differences_from(&none, 9).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_decides_runs_and_what_came_out_have_one_digest_in_any_order() {
+        let run = |seed: &str, nestor: &str| {
+            other(|r| {
+                r.environment.depends_on = Some(seed.to_owned());
+                r.environment.nestor = nestor.to_owned();
+            })
+        };
+        let of = |runs: &[CellRecord]| {
+            let mut all = Fingerprinting::default();
+            runs.iter().for_each(|run| all.add(run).unwrap());
+            all.end()
+        };
+        let here = of(&[run("1", "a"), run("2", "b")]).unwrap();
+        // Known results are copies of runs that are there.
+        assert_eq!(of(&[run("2", "b"), run("1", "a"), run("2", "b")]), Some(here.clone()));
+        let unlike = of(&[run("1", "a"), run("2", "c")]).unwrap();
+        assert!(unlike.decided_by == here.decided_by && unlike.outcome != here.outcome);
+        let of_other_seeds = of(&[run("1", "a"), run("3", "b")]).unwrap();
+        assert!(of_other_seeds.decided_by != here.decided_by && of_other_seeds.outcome == here.outcome);
+        assert_eq!(of(&[run("1", "a"), record()]), None);
+        assert_eq!(of(&[]), None);
     }
 }

@@ -7,7 +7,8 @@ use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_time_spent_svg,
     render_waterfalls_svg, run_text, runs_text, study_markdown, study_text,
 };
-use nestor_results::{RunFilter, Store};
+use nestor_results::{MergeReport, RunFilter, Store, UnlikeRun};
+use nestor_text::units::plural;
 
 use crate::arguments::{ReportArguments, Subject};
 use crate::commands::explain::explanation;
@@ -29,13 +30,31 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
     let access = if arguments.merge.is_some() { Access::Adds } else { Access::Reads };
     let mut store = results_file::open(arguments.store.as_ref(), access)?;
     if let Some(other) = &arguments.merge {
-        let merged = store.merge(other)?;
-        errln!("{} runs imported, {} were known", merged.added, merged.known);
+        tell_of_merge(&store.merge(other)?);
     }
     match (&arguments.subject, &arguments.study) {
         (Some(Subject::Run(run)), _) => of_run(&store, *run, arguments),
         (Some(Subject::Study(name)), _) | (None, Some(name)) => of_study(&store, name, arguments),
         (None, None) => list(&store, arguments),
+    }
+}
+
+/// What another file added, and whether what was measured twice is the same.
+fn tell_of_merge(merged: &MergeReport) {
+    let MergeReport { added, known, repeated, unlike } = merged;
+    errln!("{} imported, {known} known already", plural(*added, "run"));
+    if *repeated > 0 {
+        errln!(
+            "{} measured here before, by the same program, images and seed: the same to the last bit",
+            plural(*repeated, "run")
+        );
+    }
+    for UnlikeRun { here, taken_over, differences } in unlike {
+        errln!(
+            "warning: run {taken_over} has the program, images and seed of run {here}, and other numbers, which virtual time does not \
+             allow: {}\n  `nestor run … --verify` tells which machine does not repeat; please report it with both files",
+            differences.join("; ")
+        );
     }
 }
 

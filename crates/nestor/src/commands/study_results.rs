@@ -9,7 +9,9 @@ use nestor_report::{
     StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
     tables_text,
 };
-use nestor_results::{CellRecord, Figure, FigureKind, Store, StudyRecord, duration_words};
+use nestor_results::{
+    CellRecord, Figure, FigureKind, Fingerprint, Fingerprinting, Store, StudyRecord, duration_words,
+};
 use nestor_terminal::visible;
 
 use crate::json::json_text;
@@ -107,15 +109,21 @@ fn readme(
 fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
     let mut facts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let mut runs = 0;
+    let mut all = Fingerprinting::default();
     for number in store.numbers(&crate::commands::study_report::of_study(record))? {
         let run = store.run(number)?.record;
         runs += 1;
+        all.add(&run)?;
         for (name, value) in facts_of(&run) {
             *facts.entry(name).or_default().entry(value).or_default() += 1;
         }
     }
     let place = record.ground.as_asked();
     let mut text = format!("{runs} runs on `--on {place}`, seed {}\n", record.study.seed);
+    if let Some(Fingerprint { decided_by, outcome }) = all.end() {
+        let _ = writeln!(text, "decided by {decided_by} (programs, images, stacks, workloads, seeds)");
+        let _ = writeln!(text, "outcome    {outcome} (the same wherever the line above is the same)");
+    }
     for session in &record.sessions {
         let words = |seconds: f64| duration_words(std::time::Duration::from_secs(seconds as u64));
         let took = session.elapsed_s.map_or_else(|| "killed".to_owned(), words);

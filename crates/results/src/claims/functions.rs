@@ -272,7 +272,10 @@ mod tests {
         let shown = |number: &str| -> Option<String> {
             with_functions().query_row(&format!("SELECT digits({number})"), [], |row| row.get(0)).unwrap()
         };
-        assert_eq!(["42.84", "0.66", "55"].map(shown), ["42.8", "0.66", "55.0"].map(|text| Some(text.to_owned())));
+        assert_eq!(
+            ["42.84", "0.66", "55"].map(shown),
+            ["42.8", "0.66", "55.0"].map(|text| Some(text.to_owned()))
+        );
         assert_eq!(shown("NULL"), None);
     }
 

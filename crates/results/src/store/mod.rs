@@ -17,6 +17,7 @@ mod known;
 mod links;
 mod lives;
 mod made_log;
+mod merge;
 mod network;
 mod parts;
 mod places;
@@ -46,6 +47,7 @@ pub use demands::KnownDemand;
 pub use error::StoreError;
 pub use known::{Known, KnownCell, KnownLoad};
 use made_log::MadeLog;
+pub use merge::{MergeReport, UnlikeRun};
 pub use parts::{KnownStack, StackPart, stack_parts};
 pub use places::{Elsewhere, KnownPlace};
 pub use query::{RunFilter, RunListing};
@@ -125,15 +127,6 @@ pub struct SessionRecord {
     /// Seconds in which the loads of its cells ran, one added to the other.
     #[serde(alias = "measured_s")]
     pub load_s: f64,
-}
-
-/// The result of merging two files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MergeReport {
-    /// Runs that were new.
-    pub added: usize,
-    /// Runs that were there already.
-    pub known: usize,
 }
 
 impl Store {
@@ -296,16 +289,11 @@ impl Store {
 
     /// A record as it is kept, which reads back as it is.
     fn json_of(&self, record: &CellRecord) -> Result<String, StoreError> {
-        let not_storable = |reason: String| StoreError::NotStorable {
-            stack: record.stack.to_string(),
-            workload: record.workload.to_string(),
-            reason,
-        };
-        let json = serde_json::to_string(record).map_err(|e| not_storable(e.to_string()))?;
+        let json = serde_json::to_string(record).map_err(|e| not_storable(record, e.to_string()))?;
         let back: CellRecord = serde_json::from_str(&json)
-            .map_err(|e| not_storable(format!("a number in it is not finite ({e})")))?;
+            .map_err(|e| not_storable(record, format!("a number in it is not finite ({e})")))?;
         if back != *record {
-            return Err(not_storable("it does not read back as it was".to_owned()));
+            return Err(not_storable(record, "it does not read back as it was".to_owned()));
         }
         Ok(json)
     }
@@ -378,50 +366,14 @@ impl Store {
         self.sum_up(&study.hash)
     }
 
-    /// Takes over the runs and studies of another file, which is not changed.
-    ///
-    /// # Errors
-    ///
-    /// If either file cannot be used. Runs that were taken over before the error stay.
-    pub fn merge(&mut self, other: &Path) -> Result<MergeReport, StoreError> {
-        let other = Self::open_read_only(other)?;
-        let mut report = MergeReport::default();
-        for number in other.numbers(&RunFilter::default())? {
-            let is_new = self.take_over(&other, number)?;
-            if is_new { report.added += 1 } else { report.known += 1 }
-        }
-        for study in other.studies()? {
-            if self.study(&study.hash)?.is_none() {
-                self.save_study(&study)?;
-            }
-        }
-        self.merge_commands(&other)?;
-        self.sum_up_outdated()?;
-        Ok(report)
-    }
-
-    /// Takes over a run of another file as its text is there; whether it was new.
-    ///
-    /// A run is named by the hash of the text that the program wrote which measured it. A later program writes the same record with other
-    /// fields, so the hash of what this one would write is asked for, too: files have it from merges by earlier versions.
-    fn take_over(&mut self, other: &Self, number: i64) -> Result<bool, StoreError> {
-        let record = other.run(number)?.record;
-        let text: String = other
-            .on(|c| c.query_row("SELECT record FROM runs WHERE number = ?", [number], |row| row.get(0)))?;
-        let written_now = crate::record::sha256_hex(self.json_of(&record)?.as_bytes());
-        if self.on(|c| number_of(c, &written_now))?.is_some() {
-            return Ok(false);
-        }
-        let id = crate::record::sha256_hex(text.as_bytes());
-        let path = self.path.clone();
-        let inserted = self.insert_json(&record, &id, &text);
-        Ok(inserted.map_err(|e| StoreError::from_sqlite(&path, &e))?.1)
-    }
-
     /// Runs a function on the connection and translates its errors.
     fn on<T>(&self, action: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         action(&self.connection).map_err(|e| StoreError::from_sqlite(&self.path, &e))
     }
+}
+
+fn not_storable(record: &CellRecord, reason: String) -> StoreError {
+    StoreError::NotStorable { stack: record.stack.to_string(), workload: record.workload.to_string(), reason }
 }
 
 /// The number of the run of that name.

@@ -215,16 +215,19 @@ fn a_copy_of_an_old_file_has_the_same_runs() {
     drop(connection);
     std::fs::copy(&ours, &copy).unwrap();
     let mut store = Store::open(&ours).unwrap();
-    assert_eq!(store.merge(&copy).unwrap(), MergeReport { added: 0, known: 1 });
+    assert_eq!(store.merge(&copy).unwrap(), MergeReport { added: 0, known: 1, ..MergeReport::default() });
     // Taken over, it keeps its text and its name.
     let mut new = Store::open(&folder.path().join("new.sqlite")).unwrap();
-    assert_eq!(new.merge(&copy).unwrap(), MergeReport { added: 1, known: 0 });
+    assert_eq!(new.merge(&copy).unwrap(), MergeReport { added: 1, known: 0, ..MergeReport::default() });
     assert_eq!((new.run(1).unwrap().id, new.run(1).unwrap().record), (id, run.clone()));
-    assert_eq!(new.merge(&ours).unwrap(), MergeReport { added: 0, known: 1 });
+    assert_eq!(new.merge(&ours).unwrap(), MergeReport { added: 0, known: 1, ..MergeReport::default() });
     // A file that a program merged which named the run by what it wrote itself.
     let mut merged_before = Store::open(&folder.path().join("merged.sqlite")).unwrap();
     merged_before.insert(&run).unwrap();
-    assert_eq!(merged_before.merge(&copy).unwrap(), MergeReport { added: 0, known: 1 });
+    assert_eq!(
+        merged_before.merge(&copy).unwrap(),
+        MergeReport { added: 0, known: 1, ..MergeReport::default() }
+    );
 }
 
 #[test]

@@ -177,12 +177,47 @@ fn files_merge_without_clashes() {
         }
     }
     theirs.save_study(&study("0123456789abcdef")).unwrap();
-    assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 1, known: 1 });
-    assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 0, known: 2 });
+    assert_eq!(ours.merge(theirs.path()).unwrap(), merged(1, 1));
+    assert_eq!(ours.merge(theirs.path()).unwrap(), merged(0, 2));
     let stacks: Vec<_> =
         ours.runs(&RunFilter::default()).unwrap().into_iter().map(|r| r.record.stack).collect();
     assert_eq!(stacks, ["a", "b", "c"]);
     assert_eq!(ours.studies().unwrap(), [study("0123456789abcdef")]);
+}
+
+fn merged(added: usize, known: usize) -> MergeReport {
+    MergeReport { added, known, ..MergeReport::default() }
+}
+
+#[test]
+fn merging_says_whether_another_machine_measured_the_same() {
+    let place = Place::new();
+    let run = |seed: Option<&str>, started: u32, bytes: u64| {
+        let mut run = CellRecord { study_hash: None, study: None, ..record("ext4/hdd", started, bytes) };
+        run.environment.depends_on = seed.map(str::to_owned);
+        run
+    };
+    let mut ours = Store::open(&place.file("ours.db")).unwrap();
+    let mut theirs = Store::open(&place.file("theirs.db")).unwrap();
+    for (seed, bytes) in [(Some("1"), MIB), (Some("2"), MIB), (None, MIB)] {
+        ours.insert(&run(seed, 0, bytes)).unwrap();
+    }
+    // One as here, one unlike it, one of real time, and two that are alike only there.
+    for (at, (seed, bytes)) in (1..).zip([
+        (Some("1"), MIB),
+        (Some("2"), 2 * MIB),
+        (None, 2 * MIB),
+        (Some("3"), MIB),
+        (Some("3"), MIB),
+    ]) {
+        theirs.insert(&run(seed, at, bytes)).unwrap();
+    }
+    let report = ours.merge(theirs.path()).unwrap();
+    assert_eq!((report.added, report.known, report.repeated), (5, 0, 1));
+    let [unlike] = &report.unlike[..] else { panic!("{:?}", report.unlike) };
+    assert_eq!((unlike.here, unlike.taken_over), (2, 5));
+    assert!(unlike.differences[0].starts_with('/'), "{:?}", unlike.differences);
+    assert_eq!(ours.merge(theirs.path()).unwrap(), merged(0, 5));
 }
 
 fn study(hash: &str) -> StudyRecord {
