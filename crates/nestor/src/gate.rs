@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nestor_results::{Store, StoredRun, WrittenWorkload};
+use nestor_results::{Doubt, SavedBaseline, Store, StoredRun, WrittenWorkload};
 use nestor_statistics::LimitVerdict;
 
 /// After an error under `--fail-if`, because 1 and 2 are answers there.
@@ -65,14 +65,15 @@ pub fn saved(name: &str, workload: &WrittenWorkload, store: &Store) -> Result<Ve
     Ok(runs)
 }
 
+/// A saved baseline as a command notes it that is compared with it.
+pub fn noted(name: &str, runs: &[StoredRun]) -> SavedBaseline {
+    SavedBaseline { name: name.to_owned(), runs: runs.iter().map(|run| run.id.clone()).collect() }
+}
+
 /// What a comparison with a saved baseline has to say.
-pub fn doubt(name: &str, runs: &[StoredRun]) -> String {
-    let when = runs.iter().map(|run| run.record.started_at.as_str()).max().unwrap_or_default();
-    let day = when.split('T').next().unwrap_or_default();
-    format!(
-        "the baseline `{name}` was measured before, until {day}, and not in turn with the candidate; another build of Nestor or another lab \
-         image changes numbers by some per cent"
-    )
+pub fn doubt(name: &str, runs: &[StoredRun]) -> Doubt {
+    let last_start = runs.iter().map(|run| run.record.started_at.as_str()).max();
+    Doubt::of_saved(name, last_start.unwrap_or_default())
 }
 
 #[cfg(test)]

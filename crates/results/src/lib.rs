@@ -70,7 +70,7 @@ pub use store::{
     RunListing, SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, UnlikeRun, stack_parts,
 };
 pub use structure::{Quantity, StructuralDifference, structural_differences};
-pub use study::{CellRule, NotedRecording, Part, Study};
+pub use study::{CellRule, NotedRecording, Part, SavedBaseline, Study};
 pub use trace_cost::{TraceCost, trace_costs};
 pub use trace_mode::TraceMode;
 pub use written::{Written, WrittenPlace, WrittenStack, WrittenWorkload, written_stacks};

@@ -98,6 +98,11 @@ impl CellNumbers {
         )
     }
 
+    /// When its last run began: RFC 3339, UTC; empty without runs.
+    pub fn last_start(&self) -> &str {
+        self.runs.iter().map(|run| run.started_at.as_str()).max().unwrap_or_default()
+    }
+
     /// The cell against its baseline in the same study, with intervals of that study's confidence.
     pub fn against(&self, baseline: &Self, study: &Study) -> Comparison {
         let differences = different_facts(&baseline.facts(), &self.facts());

@@ -72,9 +72,21 @@ pub struct Study {
     /// What its cells record, as [`Study::note_recording`] found it; empty in studies that were begun before it was noted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recording: Vec<NotedRecording>,
+    /// Runs that were saved before, with which all its stacks are compared, in place of a stack's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<SavedBaseline>,
     /// Remarks on its workloads for the user, before it runs. Not stored.
     #[serde(skip)]
     pub remarks: Vec<String>,
+}
+
+/// Runs that were saved under a name to be compared with later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedBaseline {
+    /// The name.
+    pub name: String,
+    /// The ids of its runs, which are the same in every results file.
+    pub runs: Vec<String>,
 }
 
 /// Stacks × workloads with their own number of blocks.
@@ -187,6 +199,7 @@ impl Study {
             findings: Vec::new(),
             files: BTreeMap::new(),
             recording: Vec::new(),
+            against: None,
             remarks: Vec::new(),
         }
     }

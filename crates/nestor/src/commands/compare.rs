@@ -32,7 +32,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     require_order(&in_order, stacks.len(), "the stacks come first, then the workload")?;
     let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
-    let candidates = candidates(&study, arguments)?;
+    candidates(&study, arguments)?;
     let [workload] = study.workloads.as_slice() else {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
@@ -40,6 +40,10 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     // A name that is not there leaves no file behind.
     let saved_as = |name| gate::saved(name, workload, &open_for(&arguments.lab, Access::Plans)?);
     let saved = arguments.against.as_deref().map(saved_as).transpose()?;
+    study.against =
+        arguments.against.as_deref().zip(saved.as_deref()).map(|(name, runs)| gate::noted(name, runs));
+    let candidates = candidates(&study, arguments)?;
+    let workload = &study.workloads[0];
     let mut store = open_for(&arguments.lab, Access::Adds)?;
     expected::say(&study, &arguments.lab, &store)?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
@@ -84,14 +88,14 @@ fn candidates<'a>(study: &'a Study, arguments: &CompareArguments) -> Result<&'a 
 }
 
 /// Each candidate beside the baseline; `doubt`: of a saved one.
-fn views(sides: &Sides<'_>, doubt: Option<String>) -> Vec<CompareView> {
+fn views(sides: &Sides<'_>, doubt: Option<Doubt>) -> Vec<CompareView> {
     let view = |candidate: &Vec<&StoredRun>| {
         let view = CompareView::of(&sides.baseline, candidate)?;
         Some(match &doubt {
             None => view.in_random_order(),
             Some(doubt) => {
                 let mut view = view;
-                view.comparison.doubts.push(Doubt::from(doubt.clone()));
+                view.comparison.doubts.push(doubt.clone());
                 view
             }
         })

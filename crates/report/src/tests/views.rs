@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nestor_results::{CellRecord, Mark, RunFilter, Store, StoredRun, Study, StudyRecord};
+use nestor_results::{
+    CellRecord, Doubt, Mark, RunFilter, SavedBaseline, Store, StoredRun, Study, StudyRecord,
+};
 use nestor_statistics::sequential::StopRule;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags};
@@ -332,6 +334,48 @@ fn what_compare_says_is_in_the_views_without_a_study() {
         |store: &Store| all(store, "pair").iter().map(|pair| pair["run"].clone()).collect::<Vec<_>>();
     assert_eq!((numbers(&store).len(), numbers(&other).len()), (4, 4));
     assert_ne!(numbers(&store), numbers(&other), "runs have the numbers of their file");
+}
+
+#[test]
+fn what_compare_says_of_a_saved_baseline_is_in_the_views() {
+    let (folder, mut store) = store();
+    let of_none = |record: CellRecord| CellRecord { study: None, study_hash: None, ..record };
+    let mut keep = |rates: [f64; 3]| -> Vec<StoredRun> {
+        let records = (0..).zip(rates).map(|(block, rate)| record(STACKS[0], WORKLOADS[0], block, rate));
+        records.map(|record| store.keep(of_none(record)).unwrap()).collect()
+    };
+    let (saved, runs) = (keep([10e6, 11e6, 12e6]), keep([9e6, 10e6, 11e6]));
+    let mut study = Study::new("one-off", "", vec![STACKS[0].into()], vec![WORKLOADS[0].into()]);
+    let ids = saved.iter().map(|run| run.id.clone()).collect();
+    study.against = Some(SavedBaseline { name: "main".to_owned(), runs: ids });
+    store.save_command(&study, &runs).unwrap();
+    let said = CompareView::of(&borrowed(&saved), &borrowed(&runs)).unwrap().comparison;
+    let day = saved[2].record.started_at.as_str();
+    let doubts =
+        said.doubts.iter().map(|doubt| doubt.words.clone()).chain([Doubt::of_saved("main", day).words]);
+    let doubts = doubts.collect::<Vec<_>>().join("\n");
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    other.merge(store.path()).unwrap();
+    for file in [&store, &other] {
+        let connection = Connection::open(file.path()).unwrap();
+        let row = connection.query_row(
+            "SELECT stack, baseline, saved_baseline, ratio, doubts FROM comparison",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
+        );
+        let expected = (
+            STACKS[0].to_owned(),
+            STACKS[0].to_owned(),
+            "main".to_owned(),
+            said.ratio.unwrap().value,
+            doubts.clone(),
+        );
+        assert_eq!(row.unwrap(), expected);
+        let cells = connection.query_row("SELECT sum(runs), sum(is_baseline) FROM cell", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
+        assert_eq!(cells.unwrap(), (3, 0), "the saved runs are not the command's");
+    }
 }
 
 /// Runs that came by another way than measuring.

@@ -20,6 +20,17 @@ pub struct Doubt {
     pub mark: Option<Mark>,
 }
 
+impl Doubt {
+    /// Of a saved baseline, whose last run began then (RFC 3339).
+    pub fn of_saved(name: &str, last_start: &str) -> Self {
+        let day = last_start.split('T').next().unwrap_or_default();
+        Self::from(format!(
+            "the baseline `{name}` was measured before, until {day}, and not in turn with the candidate; another build of Nestor or another \
+             lab image changes numbers by some per cent"
+        ))
+    }
+}
+
 impl From<String> for Doubt {
     fn from(words: String) -> Self {
         Self { words, mark: None }

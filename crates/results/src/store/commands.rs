@@ -4,10 +4,10 @@
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::{Store, StoreError, StoredRun, StudyRecord, summaries};
+use super::{Store, StoreError, StoredRun, StudyRecord, number_of, summaries};
 use crate::numbers::CellNumbers;
 use crate::record::sha256_hex;
-use crate::{Study, WrittenPlace};
+use crate::{SavedBaseline, Study, WrittenPlace};
 
 /// What version 19 adds.
 ///
@@ -53,6 +53,11 @@ FROM pairs JOIN commands ON commands.hash = pairs.study_hash
 WHERE pairs.study_hash NOT IN (SELECT outdated.study_hash FROM outdated);
 ";
 
+/// What version 22 adds. Commands that were compared with saved runs before it do not say with which.
+pub(super) const VERSION_22: &str = "
+ALTER TABLE comparisons ADD COLUMN saved_baseline TEXT; -- the name of the baseline, which was measured before; NULL: measured in turn
+";
+
 /// Digits of what names a command, as many as of a study.
 const HASH_DIGITS: usize = 16;
 
@@ -66,7 +71,10 @@ impl Command {
     fn new(study: &Study, ground: &WrittenPlace, mut ids: Vec<String>) -> Self {
         ids.sort();
         ids.dedup();
-        let identity = format!("{} {}", study.hash(ground), ids.join(" "));
+        let mut identity = format!("{} {}", study.hash(ground), ids.join(" "));
+        if let Some(SavedBaseline { name, runs }) = &study.against {
+            identity += &format!(" against {name} {}", runs.join(" "));
+        }
         let record = StudyRecord {
             hash: sha256_hex(identity.as_bytes())[..HASH_DIGITS].to_owned(),
             ground: ground.clone(),
@@ -154,16 +162,32 @@ impl Store {
                 .collect()
         })?;
         let runs = numbers.into_iter().map(|run| self.run(run)).collect::<Result<Vec<_>, _>>()?;
-        let mut cells: Vec<Vec<&StoredRun>> = Vec::new();
-        for run in &runs {
-            let is_same = |cell: &&mut Vec<&StoredRun>| {
-                (&cell[0].record.stack, &cell[0].record.workload) == (&run.record.stack, &run.record.workload)
-            };
-            match cells.iter_mut().find(is_same) {
-                Some(cell) => cell.push(run),
-                None => cells.push(vec![run]),
-            }
-        }
-        Ok(cells.iter().filter_map(|cell| CellNumbers::of(cell)).collect())
+        Ok(cells_of(&runs))
     }
+
+    /// The saved runs that a command was compared with, in numbers; `None` of one that was not, or if they are not in the file.
+    pub(super) fn saved_cell(
+        &self,
+        saved: Option<&SavedBaseline>,
+    ) -> Result<Option<CellNumbers>, StoreError> {
+        let ids = saved.map(|saved| saved.runs.as_slice()).unwrap_or_default();
+        let numbers = ids.iter().map(|id| self.on(|c| number_of(c, id))).collect::<Result<Vec<_>, _>>()?;
+        let runs = numbers.into_iter().flatten().map(|run| self.run(run)).collect::<Result<Vec<_>, _>>()?;
+        Ok(cells_of(&runs).pop())
+    }
+}
+
+/// Runs in numbers, cell by cell.
+fn cells_of(runs: &[StoredRun]) -> Vec<CellNumbers> {
+    let mut cells: Vec<Vec<&StoredRun>> = Vec::new();
+    for run in runs {
+        let is_same = |cell: &&mut Vec<&StoredRun>| {
+            (&cell[0].record.stack, &cell[0].record.workload) == (&run.record.stack, &run.record.workload)
+        };
+        match cells.iter_mut().find(is_same) {
+            Some(cell) => cell.push(run),
+            None => cells.push(vec![run]),
+        }
+    }
+    cells.iter().filter_map(|cell| CellNumbers::of(cell)).collect()
 }

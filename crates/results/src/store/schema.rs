@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 21] = [
+const MIGRATIONS: [(&str, Option<Fill>); 22] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -35,6 +35,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 21] = [
     (commands::VERSION_19, None),
     (summary_schema::VERSION_20, None),
     (VERSION_21, Some(lives::backfill)),
+    (commands::VERSION_22, None),
 ];
 
 const VERSION_1: &str = "

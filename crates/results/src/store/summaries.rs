@@ -123,7 +123,8 @@ impl Store {
         let all =
             study.workloads.iter().flat_map(|w| study.stacks.iter().map(move |s| (s.clone(), w.clone())));
         let held: Vec<Key> = all.filter(|(stack, workload)| study.holds(stack, workload)).collect();
-        let mut rows = rows_of(&record, &cells, &held, &held);
+        let saved = self.saved_cell(study.against.as_ref())?;
+        let mut rows = rows_of(&record, &cells, saved.as_ref(), &held, &held);
         rows.is_whole = true;
         Ok(Some(rows))
     }
@@ -155,12 +156,18 @@ impl Store {
             |s, w| w == workload.as_str() && s == stack.as_str(),
         )?;
         let compared: Vec<Key> = compared.into_iter().map(|s| (s.clone(), workload.clone())).collect();
-        Ok(Some(rows_of(&record, &cells, &[(stack, workload)], &compared)))
+        Ok(Some(rows_of(&record, &cells, None, &[(stack, workload)], &compared)))
     }
 }
 
-/// The rows of some cells, and of the comparisons of some.
-fn rows_of(record: &StudyRecord, cells: &[CellNumbers], own: &[Key], compared: &[Key]) -> SummaryRows {
+/// The rows of some cells, and of the comparisons of some; `saved`: what a command was compared with.
+fn rows_of(
+    record: &StudyRecord,
+    cells: &[CellNumbers],
+    saved: Option<&CellNumbers>,
+    own: &[Key],
+    compared: &[Key],
+) -> SummaryRows {
     let study = &record.study;
     let by_key: HashMap<(&str, &str), &CellNumbers> =
         cells.iter().map(|cell| ((cell.stack.as_str(), cell.workload.as_str()), cell)).collect();
@@ -174,8 +181,11 @@ fn rows_of(record: &StudyRecord, cells: &[CellNumbers], own: &[Key], compared: &
     }
     for (stack, workload) in compared {
         let numbers = |stack: &WrittenStack| by_key.get(&(stack.as_str(), workload.as_str())).copied();
-        let sides =
-            study.compared_with(stack, workload).and_then(|base| Some((numbers(stack)?, numbers(base)?)));
+        let baseline = match &study.against {
+            Some(_) => saved,
+            None => study.compared_with(stack, workload).and_then(numbers),
+        };
+        let sides = numbers(stack).zip(baseline);
         if let Some((candidate, baseline)) = sides {
             rows.add_comparison(study, candidate, baseline, decisions.get(stack, workload));
         }

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::Study;
-use crate::compare::{BlockPair, Comparison, Told};
+use crate::compare::{BlockPair, Comparison, Doubt, Told};
 use crate::numbers::CellNumbers;
 
 /// Rows of the tables, each in the order of its columns after `study_hash`.
@@ -34,7 +34,7 @@ impl SummaryRows {
         let is_apart = study.is_apart(&cell.stack, &cell.workload);
         let mut row = key(cell);
         row.extend([
-            flag(study.is_baseline(&cell.stack) && !is_apart),
+            flag(study.against.is_none() && study.is_baseline(&cell.stack) && !is_apart),
             flag(is_apart),
             count(summary.samples.len()),
             count(summary.failures.len()),
@@ -72,7 +72,9 @@ impl SummaryRows {
         baseline: &CellNumbers,
         decision: Option<&Decision>,
     ) {
-        let comparison = cell.against(baseline, study);
+        let mut comparison = cell.against(baseline, study);
+        let saved = study.against.as_ref().map(|saved| saved.name.as_str());
+        comparison.doubts.extend(saved.map(|name| Doubt::of_saved(name, baseline.last_start())));
         let pairs = comparison.block_pairs().map(|(pair, is_compared)| {
             let mut row = key(cell);
             row.extend(pair_values(&comparison, &pair, is_compared));
@@ -85,6 +87,7 @@ impl SummaryRows {
         row.extend(ratio_and_ends(cell.lives_against(baseline, study).and_then(|lives| lives.ratio)));
         let doubts: Vec<&str> = comparison.doubts.iter().map(|doubt| doubt.words.as_str()).collect();
         row.push(optional((!doubts.is_empty()).then(|| doubts.join("\n"))));
+        row.push(optional(saved.map(str::to_owned)));
         self.comparisons.push(row);
     }
 }
