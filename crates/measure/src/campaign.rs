@@ -71,7 +71,7 @@ pub fn run_campaign(
     watcher: &dyn Watcher,
 ) -> Result<CampaignEnd, StoreError> {
     let ground = benches.first().map(|bench| bench.ground()).unwrap_or_default();
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    let stacks: Vec<Stack> = study.run_stacks().filter_map(WrittenStack::value).cloned().collect();
     let digest = benches.first_mut().and_then(|bench| bench.dependencies());
     benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
     let laboratory = Laboratory { ground, digest };

@@ -1,6 +1,7 @@
 //! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
@@ -12,6 +13,7 @@ use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, LabPack, Place, PlaceWish};
 use nestor_stack::{LayerIndex, Offer, Stack, StackError};
+use nestor_text::units::plural;
 use nestor_workload::{LifeCycle, Workload, WorksOn};
 
 use crate::arguments::{LabArguments, SettledPlace};
@@ -131,7 +133,7 @@ pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArgument
     if !place.is_in_virtual_time() {
         return Ok(1);
     }
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    let stacks = stacks_of(study.run_stacks());
     let machine = Ground::here()?.machine().facts()?;
     Ok(as_wished(most_side_by_side(place, &machine, &stacks, at_once(study)), study, arguments))
 }
@@ -146,23 +148,59 @@ fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize 
 /// # Errors
 /// The layer or workload that cannot be there.
 pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
-    check_wish(&stacks, &arguments.on)?;
-    check_machine(&stacks, &arguments.on)?;
+    let stacks = stacks_of(study.run_stacks());
+    check_stacks(&stacks, arguments)?;
+    let place = place_to_check(&arguments.on);
+    for written in &study.workloads {
+        let Some(workload) = written.value() else { continue };
+        check_files(workload)?;
+        let run = study.stacks.iter().filter(|stack| study.runs(stack, written));
+        run.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload, &place))?;
+    }
+    Ok(stacks)
+}
+
+/// The stacks that this version knows.
+pub fn stacks_of<'a>(written: impl Iterator<Item = &'a WrittenStack>) -> Vec<Stack> {
+    written.filter_map(WrittenStack::value).cloned().collect()
+}
+
+/// Refuses stacks that cannot be where the arguments say, or that need what was not made.
+fn check_stacks(stacks: &[Stack], arguments: &LabArguments) -> Result<()> {
+    check_wish(stacks, &arguments.on)?;
+    check_machine(stacks, &arguments.on)?;
     let place = place_to_check(&arguments.on);
     // Elsewhere, what a machine is comes before what it needs.
     if place.is_emulated() {
         lab_image::require_packs(stacks.iter().filter_map(Stack::lab_pack))?;
     }
-    lab_image::kernels_of(&stacks)?;
-    lab_image::qemus_of(&place, &stacks)?;
-    for written in &study.workloads {
-        let Some(workload) = written.value() else { continue };
-        check_files(workload)?;
-        let held = study.stacks.iter().filter(|stack| study.holds(stack, written));
-        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload, &place))?;
+    lab_image::kernels_of(stacks)?;
+    lab_image::qemus_of(&place, stacks)?;
+    Ok(())
+}
+
+/// Leaves out the optional parts of a study of which a stack cannot run where the arguments say, each with the reason, and says so.
+pub fn leave_out_what_cannot_run(study: &mut Study, arguments: &LabArguments) {
+    for part in study.parts.iter_mut().filter(|part| part.optional) {
+        let refused = check_stacks(&stacks_of(part.stacks.iter()), arguments).err();
+        part.left_out = refused.map(|error| {
+            error
+                .to_string()
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .collect::<Vec<_>>()
+                .join("; ")
+        });
     }
-    Ok(stacks)
+    let mut cells: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in &study.parts {
+        let Some(reason) = &part.left_out else { continue };
+        *cells.entry(reason).or_default() += part.cells().count() * part.replications as usize;
+    }
+    for (reason, count) in cells {
+        errln!("note: {} left out: {reason}", plural(count, "optional cell"));
+    }
 }
 
 /// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What
@@ -207,7 +245,7 @@ fn check_machine(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
 /// # Errors
 /// The layer or option that cannot be there.
 pub fn check_settled(study: &Study, place: &Place) -> Result<()> {
-    study.stacks.iter().filter_map(WrittenStack::value).try_for_each(|stack| check_place(stack, place))
+    stacks_of(study.run_stacks()).iter().try_for_each(|stack| check_place(stack, place))
 }
 
 fn check_place(stack: &Stack, place: &Place) -> Result<()> {

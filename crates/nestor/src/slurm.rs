@@ -8,9 +8,7 @@ use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions, cell_needs};
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
 use nestor_measure::{Bench, Watcher};
-use nestor_results::{
-    CellKey, CellRecord, Store, Study, StudyEffort, StudyRecord, WrittenStack, budget_ended,
-};
+use nestor_results::{CellKey, CellRecord, Store, Study, StudyEffort, StudyRecord, budget_ended};
 use nestor_slurm::{ArrayJob, Request, Settings, SharedDirectory, Slurm, SlurmCrew, Spread, take_leftovers};
 use nestor_stack::{HostTime, Place, PlaceWish, Stack};
 use sha2::{Digest as _, Sha256};
@@ -156,7 +154,7 @@ fn job_of(record: &StudyRecord, lab: &LabArguments, laboratory: &Laboratory) -> 
 fn laboratory_here(lab: &LabArguments, study: &Study) -> Result<Laboratory> {
     let place = lab.place()?.place.clone();
     let ground = place.clone().into();
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    let stacks = session::stacks_of(study.run_stacks());
     let qemus = lab_image::qemus_of(&place, &stacks)?;
     let mut here = Lab::open(LabOptions {
         place,

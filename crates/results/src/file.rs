@@ -26,6 +26,7 @@
 //! replications = 5
 //! trace = "full"
 //! apart = true                         # compared with nothing: no baseline runs for them, and nothing else is recorded because of them
+//! optional = true                      # left out, with the reason, where one of its stacks cannot run: a pack that was not made
 //!
 //! [scales.small]                       # a size of the study: keys that replace those above
 //! workloads = ["fio:seq-read:scale=0.02"]
@@ -86,8 +87,8 @@ const SCALE_KEYS: [&str; 11] = [
     "also",
 ];
 
-const ALSO_KEYS: [&str; 7] =
-    ["stacks", "workloads", "baseline", "replications", "trace", "trace_cost", "apart"];
+const ALSO_KEYS: [&str; 8] =
+    ["stacks", "workloads", "baseline", "replications", "trace", "trace_cost", "apart", "optional"];
 const STOP_KEYS: [&str; 3] = ["looks", "half_width_percent", "threshold_percent"];
 
 /// The most blocks a study may ask for.
@@ -264,12 +265,12 @@ impl<'a> Reader<'a> {
         let trace = wrong.take(self.trace()).flatten();
         let mut truth =
             |key| self.value(key).and_then(|value| wrong.take(self.truth(value))).unwrap_or(false);
-        let (trace_cost, apart) = (truth("trace_cost"), truth("apart"));
+        let (trace_cost, apart, optional) = (truth("trace_cost"), truth("apart"), truth("optional"));
         let (stacks, named) = (stacks?, named?);
         remarks.extend(named.iter().filter_map(|named| named.remark.clone()));
         let workloads = named.into_iter().map(|named| named.workload.into()).collect();
         let replications = replications.unwrap_or(1);
-        Some(Part { stacks, workloads, replications, trace, trace_cost, apart })
+        Some(Part { stacks, workloads, replications, trace, trace_cost, apart, optional, left_out: None })
     }
 
     /// The further products of `[[also]]`; the study's lists then hold the stacks and workloads of all.
@@ -284,6 +285,8 @@ impl<'a> Reader<'a> {
             trace: None,
             trace_cost: study.trace_cost,
             apart: false,
+            optional: false,
+            left_out: None,
         });
         // The first part says for itself what it costs.
         study.trace_cost = false;

@@ -165,7 +165,7 @@ impl Study {
         block: u32,
         decisions: &Decisions,
     ) -> Option<CellRule> {
-        let rule = self.rule(stack, workload).filter(|rule| block < rule.replications)?;
+        let rule = self.rule_to_run(stack, workload).filter(|rule| block < rule.replications)?;
         if self.stop.is_none() || self.is_apart(stack, workload) {
             return Some(rule);
         }
@@ -176,7 +176,8 @@ impl Study {
         // it has beyond all of them it has for its own sake, and nothing ends them.
         let compared = |s: &&WrittenStack| !self.is_baseline(s) && !self.is_apart(s, workload);
         let candidates = || self.stacks.iter().filter(compared);
-        let has_block = |s: &&WrittenStack| self.rule(s, workload).is_some_and(|r| block < r.replications);
+        let has_block =
+            |s: &&WrittenStack| self.rule_to_run(s, workload).is_some_and(|r| block < r.replications);
         let mut mine: Vec<&WrittenStack> = candidates().filter(|s| self.baseline_of(s) == stack).collect();
         if mine.is_empty() {
             mine = candidates().collect();

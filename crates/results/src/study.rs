@@ -106,6 +106,12 @@ pub struct Part {
     /// under the same workload record. No other part has these cells.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
+    /// Whether the study goes without it where its stacks cannot run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// Why the study goes without it; its results, if there are some from elsewhere, still count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 impl Study {
@@ -119,6 +125,12 @@ impl Study {
         self.lives().map(|life| life.nodes).max().unwrap_or(1)
     }
 
+    /// The stacks of which a cell is run: those of parts that are left out are not.
+    pub fn run_stacks(&self) -> impl Iterator<Item = &WrittenStack> {
+        let is_run = |stack: &&WrittenStack| self.workloads.iter().any(|workload| self.runs(stack, workload));
+        self.stacks.iter().filter(is_run)
+    }
+
     fn lives(&self) -> impl Iterator<Item = LifeCycle> {
         self.workloads.iter().filter_map(|workload| workload.value()?.life())
     }
@@ -128,6 +140,11 @@ impl Part {
     /// The cells that it has itself.
     pub fn cells(&self) -> impl Iterator<Item = (&WrittenStack, &WrittenWorkload)> {
         self.stacks.iter().flat_map(|stack| self.workloads.iter().map(move |workload| (stack, workload)))
+    }
+
+    /// Whether its cells are run.
+    pub fn is_run(&self) -> bool {
+        self.left_out.is_none()
     }
 
     /// Whether it has this cell itself; a baseline runs for others, too.
@@ -237,11 +254,33 @@ impl Study {
                 untraced_twin,
             });
         }
-        self.rule_of(&self.parts, stack, workload)
+        self.rule_of(|_| true, stack, workload)
     }
 
-    fn rule_of(&self, parts: &[Part], stack: &WrittenStack, workload: &WrittenWorkload) -> Option<CellRule> {
+    /// What applies to a cell that is run: parts that are left out ask for no blocks. It is recorded as if nothing were left out.
+    pub(crate) fn rule_to_run(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<CellRule> {
+        let whole = self.rule(stack, workload)?;
+        if self.parts.iter().all(Part::is_run) {
+            return Some(whole);
+        }
+        Some(CellRule { trace: whole.trace, ..self.rule_of(Part::is_run, stack, workload)? })
+    }
+
+    /// Whether the study runs this cell: not one that only parts have that are left out.
+    pub fn runs(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
+        self.rule_to_run(stack, workload).is_some()
+    }
+
+    fn rule_of(
+        &self,
+        counts: impl Fn(&Part) -> bool,
+        stack: &WrittenStack,
+        workload: &WrittenWorkload,
+    ) -> Option<CellRule> {
         if let Some(part) = self.apart(stack, workload) {
+            if !counts(part) {
+                return None;
+            }
             let trace = part.trace.unwrap_or(self.trace);
             let untraced_twin = (part.trace_cost || self.trace_cost) && trace.records();
             return Some(CellRule { replications: part.replications, trace, untraced_twin });
@@ -250,7 +289,7 @@ impl Study {
         let mut rule: Option<CellRule> = None;
         // What is compared is recorded alike, or the cost of recording would be part of the difference.
         let mut trace = None;
-        for part in parts.iter().filter(|p| !p.apart && p.workloads.contains(workload)) {
+        for part in self.parts.iter().filter(|p| counts(p) && !p.apart && p.workloads.contains(workload)) {
             if part.stacks.iter().any(|s| self.baseline_of(s) == baseline) {
                 let here = part.trace.unwrap_or(self.trace);
                 // The variants are ordered from everything to nothing.

@@ -266,6 +266,29 @@ proptest! {
 }
 
 #[test]
+fn parts_that_are_left_out_are_told_with_the_reason_and_have_no_column() {
+    let mut begun = study(2);
+    let part = |stacks: &[&str], left_out: Option<&str>| nestor_results::Part {
+        stacks: stacks.iter().map(|s| (*s).into()).collect(),
+        workloads: WORKLOADS.iter().map(|w| (*w).into()).collect(),
+        replications: 2,
+        trace: None,
+        trace_cost: false,
+        apart: false,
+        optional: left_out.is_some(),
+        left_out: left_out.map(str::to_owned),
+    };
+    begun.study.parts = vec![part(&STACKS[..3], None), part(&STACKS[3..], Some("there is no pack"))];
+    let report = StudyReport::of(&begun, &[]);
+    assert!(report.cells.iter().all(|cell| cell.stack != STACKS[3]));
+    let reasons = report.not_run_by_reason();
+    assert_eq!(reasons.last(), Some(&("there is no pack".to_owned(), 2 * WORKLOADS.len())));
+    let of_part = super::fixture::runs(3, 0, 1);
+    let elsewhere = StudyReport::of(&begun, &stored(of_part));
+    assert!(elsewhere.cells.iter().any(|cell| cell.stack == STACKS[3]), "results from elsewhere count");
+}
+
+#[test]
 fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
     let mut begun = study(1);
     let part = |stacks: &[&str], workloads: &[&str]| nestor_results::Part {
@@ -275,6 +298,8 @@ fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
         trace: None,
         trace_cost: false,
         apart: false,
+        optional: false,
+        left_out: None,
     };
     begun.study.parts = vec![part(&STACKS[..2], &WORKLOADS), part(&STACKS, &WORKLOADS[..1])];
     let report = StudyReport::of(&begun, &[]);

@@ -116,6 +116,8 @@ fn a_cell_that_is_apart_is_compared_with_nothing() {
         trace: None,
         trace_cost: false,
         apart,
+        optional: false,
+        left_out: None,
     };
     let compared: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != STACKS[2]).collect();
     record.study.parts = vec![part(&compared, false), part(&[STACKS[2]], true)];

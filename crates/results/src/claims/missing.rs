@@ -23,6 +23,8 @@ struct Cell {
     is_counted: bool,
     /// The first line of the error, if it failed.
     failure: Option<String>,
+    /// Why the study goes without it.
+    left_out: Option<String>,
 }
 
 impl Missing {
@@ -44,11 +46,14 @@ impl Missing {
                     cells.push(Cell { is_counted: true, is_apart, ..Cell::new(stack, workload, None) });
                     continue;
                 }
+                let left_out = study.study.parts.iter().filter(|part| part.holds(stack, workload));
+                let left_out = left_out.filter_map(|part| part.left_out.clone()).next();
+                let left_out = left_out.filter(|_| !study.study.runs(stack, workload));
                 let failure: Option<Option<String>> = failures
                     .query_map([study.hash.as_str(), stack, workload], |row| row.get(0))?
                     .next()
                     .transpose()?;
-                cells.push(Cell { is_apart, ..Cell::new(stack, workload, failure.flatten()) });
+                cells.push(Cell { is_apart, left_out, ..Cell::new(stack, workload, failure.flatten()) });
             }
         }
         Ok(Self(cells))
@@ -86,8 +91,9 @@ impl Missing {
             let reason = failure.as_deref().unwrap_or_default();
             told.push(format!("{} failed, such as {stack} {workload}: {reason}", cells_of(failed.len())));
         }
-        if let Some(Cell { stack, workload, .. }) = waiting.first() {
-            told.push(format!("{} not run, such as {stack} {workload}", cells_of(waiting.len())));
+        if let Some(Cell { stack, workload, left_out, .. }) = waiting.first() {
+            let why = left_out.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            told.push(format!("{} not run, such as {stack} {workload}{why}", cells_of(waiting.len())));
         }
         told.join("; ")
     }
@@ -107,6 +113,7 @@ impl Cell {
             load,
             is_apart: false,
             is_counted: false,
+            left_out: None,
             failure: failure.map(|f| f.lines().next().unwrap_or_default().to_owned()),
         }
     }

@@ -49,6 +49,34 @@ fn a_scale_replaces_keys() {
 }
 
 #[test]
+fn an_optional_part_that_is_left_out_asks_for_no_cells_and_changes_nothing_else() {
+    let file = FILE.replace("trace_cost = true", "trace_cost = true\noptional = true");
+    let whole = parse(&file, None).unwrap();
+    assert!(whole.parts[1].optional && whole.parts[1].is_run() && !whole.parts[0].optional);
+    let mut less = whole.clone();
+    less.note_recording();
+    let identity = less.hash(&"emulated".into());
+    less.parts[1].left_out = Some("there is no ext4".to_owned());
+    less.note_recording();
+    assert_eq!(less.hash(&"emulated".into()), identity, "it can be gone on with where the part runs");
+    let all = |study: &Study| study.all_cells(false, &Decisions::default());
+    let (with, without) = (all(&whole), all(&less));
+    let is_of_part = |stack: &str| stack.starts_with("ext4/");
+    assert!(with.iter().any(|cell| is_of_part(cell.stack.as_str())));
+    assert!(without.iter().all(|cell| !is_of_part(cell.stack.as_str()) && cell.workload == "fio:seq-read"));
+    assert!(less.run_stacks().all(|stack| !is_of_part(stack.as_str())) && less.run_stacks().count() == 3);
+    // What was measured elsewhere still counts, and the others are recorded as they were.
+    let (ext4, write) = ("ext4/kvm/raw/xfs/hdd".into(), "fio:seq-write".into());
+    assert!(less.holds(&ext4, &write) && !less.runs(&ext4, &write));
+    let same = |cell: &&crate::CellKey| {
+        whole.rule(&cell.stack, &cell.workload) == less.rule(&cell.stack, &cell.workload)
+    };
+    assert!(without.iter().all(|cell| same(&cell)));
+    let kept: Study = serde_json::from_str(&serde_json::to_string(&less).unwrap()).unwrap();
+    assert_eq!(kept.parts, less.parts);
+}
+
+#[test]
 fn looks_count_also_when_fewer_blocks_are_asked_for_later() {
     let of_blocks = |blocks: u32| {
         let mut study = parse(FILE, None).unwrap();

@@ -130,6 +130,8 @@ fn study_of(part: Part) -> Study {
                 trace: None,
                 trace_cost: false,
                 apart: false,
+                optional: false,
+                left_out: None,
             }
         };
         study.parts = vec![piece(&part.probes, vec![FLUSH_PROBE.into()], 1)];

@@ -48,6 +48,7 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     set_tracing(&mut study, lab)?;
     study.note_files()?;
     study.note_recording();
+    session::leave_out_what_cannot_run(&mut study, lab);
     // A cluster has machines of its own, and says what it does not run. Before a device of the user's is looked at, it has to be allowed.
     if !how.plan && !how.slurm.slurm && session::place_to_check(&lab.on).is_emulated() {
         session::check_study(&study, lab)?;

@@ -98,8 +98,12 @@ fn cell_reports<E>(
     let mut reports = Vec::new();
     for workload in &study.workloads {
         let mut baselines = ShownBaselines::new();
+        let is_shown = |stack: &WrittenStack| {
+            let was_run = numbers.contains_key(&(stack.as_str(), workload.as_str()));
+            study.runs(stack, workload) || was_run && study.holds(stack, workload)
+        };
         let mut held: Vec<(usize, &WrittenStack)> =
-            study.stacks.iter().enumerate().filter(|(_, stack)| study.holds(stack, workload)).collect();
+            study.stacks.iter().enumerate().filter(|(_, stack)| is_shown(stack)).collect();
         // A baseline is read once, for its own cell and for all that are compared with it.
         held.sort_by_key(|(_, stack)| !study.is_baseline(stack));
         let mut under: Vec<(usize, CellReport)> = Vec::new();

@@ -168,6 +168,14 @@ impl StudyReport {
                 None => reasons.push((not_run.reason.clone(), 1)),
             }
         }
+        let is_shown = |stack: &WrittenStack, workload: &WrittenWorkload| {
+            self.cells.iter().any(|c| c.stack == *stack && c.workload == *workload)
+        };
+        for part in &self.study.study.parts {
+            let Some(reason) = &part.left_out else { continue };
+            let cells = part.cells().filter(|(stack, workload)| !is_shown(stack, workload)).count();
+            reasons.push((reason.clone(), cells * part.replications as usize));
+        }
         reasons
     }
 
