@@ -58,6 +58,12 @@ pub enum CorrelateError {
         /// What does not fit and what to do.
         reason: String,
     },
+    /// A map in which nothing has a place.
+    #[error("{}: it has no extents", path.display())]
+    NoExtents {
+        /// The file it is from.
+        path: PathBuf,
+    },
     /// A map that cannot be.
     #[error("{}{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
     Map {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use nestor_results::{Doubt, SavedBaseline, Store, StoredRun, WrittenWorkload};
 use nestor_statistics::LimitVerdict;
 
@@ -18,6 +18,19 @@ pub fn code_of_error(arguments: impl Iterator<Item = OsString>) -> Option<ExitCo
 fn is_gate(mut words: impl Iterator<Item = OsString>) -> bool {
     words.next().is_some_and(|command| command == "compare")
         && words.any(|word| word.as_encoded_bytes().starts_with(b"--fail-if"))
+}
+
+/// Prints a gate's answer. The exit code is the answer, also where nobody reads the words.
+///
+/// # Errors
+/// They cannot be written.
+pub fn print(text: &str) -> Result<()> {
+    match nestor_terminal::try_print(format_args!("{text}")) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("the output could not be written")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The exit code of a gate's answer.

@@ -99,6 +99,15 @@ fn the_exit_code_is_the_answer() {
     let (code, text, _) = judged(&[&journal[..], &["-n", "2", "--fail-if", "throughput<-5%"]].concat());
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("gate: worse"), "{text}");
+    // Whether or not anyone reads the words: `nestor compare … | head -1` in a job must not pass. Words that are lost are an error.
+    let store = sandbox.text("results.sqlite");
+    let rule = ["-n", "2", "--fail-if", "throughput<-5%", "--no-trace", "--on", VIRTUAL, "--store", &store];
+    let known = [&["compare"], &journal[..], &rule].concat();
+    let (reader, writer) = std::io::pipe().expect("there are pipes");
+    drop(reader);
+    assert_eq!(sandbox.code_writing_to(writer, &known), Some(1));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    assert_eq!(sandbox.code_writing_to(full, &known), Some(3));
     let back = [journal[1], journal[0], journal[2], "-n", "2", "--fail-if", "throughput<-5%", "--json"];
     let (code, text, _) = judged(&back);
     assert_eq!(code, Some(0), "{text}");

@@ -9,7 +9,7 @@ mod output;
 mod paint;
 
 pub use nestor_text::{is_hidden, visible, visible_json};
-pub use output::{eprint, has_color, print};
+pub use output::{eprint, has_color, print, try_print};
 pub use paint::{Paint, paint};
 
 /// Prints to standard output.

@@ -22,10 +22,7 @@ pub fn has_color() -> bool {
 /// The signal that ends other programs then, SIGPIPE, stays ignored here: it would also end this one, with no word,
 /// when an agent or a client of a disk goes away between two messages.
 pub fn print(text: Arguments<'_>) {
-    let text = text.to_string();
-    let text = if has_color() { visible_with_paint(&text) } else { visible(&text) };
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match try_print(text) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(e) => {
@@ -33,6 +30,19 @@ pub fn print(text: Arguments<'_>) {
             std::process::exit(1)
         }
     }
+}
+
+/// Prints to standard output, for a program whose exit code says something else than whether this was read.
+///
+/// # Errors
+///
+/// The reader is gone, or the output cannot be written.
+pub fn try_print(text: Arguments<'_>) -> std::io::Result<()> {
+    let text = text.to_string();
+    let text = if has_color() { visible_with_paint(&text) } else { visible(&text) };
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// Prints to standard error, without colours.

@@ -108,6 +108,11 @@ pub trait Engine: Sync {
     /// What makes the workload less than it seems, to be printed with every result.
     fn remarks(&self, workload: &Workload) -> Vec<String>;
 
+    /// The class of operations that the workload does without a latency in its result, and the option that gives it one.
+    fn untimed(&self, _workload: &Workload) -> Option<Untimed> {
+        None
+    }
+
     /// The commands that make the data set; may be none. They may run with the modelled disk's timing off. The seed decides
     /// at most in which order it is made: every seed has the same files.
     fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step>;
@@ -175,6 +180,15 @@ impl OptionSpec {
     pub fn is_of(&self, case: &str) -> bool {
         self.cases.is_empty() || self.cases.contains(&case)
     }
+}
+
+/// Operations that are done and not timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untimed {
+    /// Their class.
+    pub class: &'static str,
+    /// The option, or one or the other, with which they are timed.
+    pub option: &'static str,
 }
 
 /// Options that do not go together.

@@ -26,7 +26,7 @@ pub use complete::completions;
 pub use demand::Demand;
 pub use engine::{
     About, Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step,
-    StepOutput, Target, WorksOn,
+    StepOutput, Target, Untimed, WorksOn,
 };
 pub use engines::{LifeCycle, SurfacePoint, WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};

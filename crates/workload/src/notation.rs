@@ -11,7 +11,9 @@ use nestor_text::units::listed;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::demand::Demand;
-use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, WorksOn};
+use crate::engine::{
+    Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, Untimed, WorksOn,
+};
 use crate::engines::{ENGINES, LifeCycle};
 use crate::error::{LoadError, Problem, WorkloadError};
 use crate::result::LoadResult;
@@ -256,6 +258,11 @@ impl Workload {
     /// See [`Engine::remarks`].
     pub fn remarks(&self) -> Vec<String> {
         self.engine().remarks(self)
+    }
+
+    /// See [`Engine::untimed`].
+    pub fn untimed(&self) -> Option<Untimed> {
+        self.engine().untimed(self)
     }
 
     /// See [`Engine::prepare`].

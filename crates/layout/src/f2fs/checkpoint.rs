@@ -19,8 +19,9 @@ const DATA_LOGS: u64 = 3;
 const ALL_LOGS: u64 = 6;
 /// The most blocks of bitmaps beside the first that are read.
 const MOST_PAYLOAD: u64 = 64;
-/// Where the journal is in a block of summaries: `SUM_ENTRIES_SIZE`.
+/// Where the journal is in a block of summaries, and its length: `SUM_ENTRIES_SIZE`, `SUM_JOURNAL_SIZE`.
 const JOURNAL_AT: usize = 3584;
+const JOURNAL_BYTES: usize = 507;
 
 /// The checkpoint that counts.
 #[derive(Debug)]
@@ -31,8 +32,14 @@ pub(super) struct Checkpoint {
     pub(super) valid_blocks: u64,
     /// Which of its two places each block of the node address table has: a bit each, the highest of a byte first.
     pub(super) node_bitmap: Vec<u8>,
-    /// Where changes of that table are which are not yet in it: a block, and a place in it.
+    /// The same of the segment information table.
+    pub(super) segment_bitmap: Vec<u8>,
+    /// Where changes of the node address table are which are not yet in it: a block, and a place in it.
     pub(super) journal: (u64, usize),
+    /// The same of the segment information table.
+    pub(super) segment_journal: (u64, usize),
+    /// The segments at the heads of the logs of nodes: `cur_node_segno`.
+    pub(super) open_node_segments: [u32; 3],
     version: u64,
 }
 
@@ -65,25 +72,33 @@ impl Checkpoint {
         }
         let flags = first.u32_le(132)?;
         let (segment_bitmap, node_bitmap) = (first.u32_le(156)? as usize, first.u32_le(160)? as usize);
-        let at = match (flags & LARGE_NODE_BITMAP != 0, superblock.payload > 0) {
-            // Behind a checksum.
-            (true, _) => BITMAPS_AT + 4,
-            (false, true) => BITMAPS_AT,
-            (false, false) => BITMAPS_AT + segment_bitmap,
+        // `__bitmap_ptr` in `f2fs.h`; a large bitmap is behind a checksum.
+        let (nodes_at, segments_at) = match (flags & LARGE_NODE_BITMAP != 0, superblock.payload > 0) {
+            (true, _) => (BITMAPS_AT + 4, BITMAPS_AT + 4 + node_bitmap),
+            (false, true) => (BITMAPS_AT, BLOCK_BYTES as usize),
+            (false, false) => (BITMAPS_AT + segment_bitmap, BITMAPS_AT),
         };
-        let node_bitmap = first.slice(at, node_bitmap)?.bytes().to_vec();
-        let journal = if flags & COMPACT_SUMMARIES != 0 {
-            (place + u64::from(first.u32_le(140)?), 0)
+        let bitmap = |at, bytes| Ok::<_, LayoutError>(first.slice(at, bytes)?.bytes().to_vec());
+        let (node_bitmap, segment_bitmap) =
+            (bitmap(nodes_at, node_bitmap)?, bitmap(segments_at, segment_bitmap)?);
+        let (journal, segment_journal) = if flags & COMPACT_SUMMARIES != 0 {
+            let block = place + u64::from(first.u32_le(140)?);
+            ((block, 0), (block, JOURNAL_BYTES))
         } else {
             let logs = if flags & (UNMOUNTED | FAST_BOOT) != 0 { ALL_LOGS } else { DATA_LOGS };
             let block = (place + blocks).checked_sub(logs + 1);
-            (block.ok_or_else(|| first.damaged(136, "a checkpoint without summaries"))?, JOURNAL_AT)
+            let block = block.ok_or_else(|| first.damaged(136, "a checkpoint without summaries"))?;
+            // The first log of data has the journal of nodes, the last that of segments.
+            ((block, JOURNAL_AT), (block + DATA_LOGS - 1, JOURNAL_AT))
         };
         Ok(Self {
             unmounted: flags & UNMOUNTED != 0,
             valid_blocks: first.u64_le(16)?,
             node_bitmap,
+            segment_bitmap,
             journal,
+            segment_journal,
+            open_node_segments: [first.u32_le(36)?, first.u32_le(40)?, first.u32_le(44)?],
             version,
         })
     }

@@ -8,6 +8,7 @@
 
 mod checkpoint;
 mod nodes;
+mod segments;
 mod superblock;
 mod table;
 #[cfg(test)]
@@ -58,6 +59,9 @@ fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
         let read = nodes::read(&mut walk, nid, entry);
         walk.note(read)?;
     }
+    let of_nodes = segments::of_nodes(device, &superblock, &checkpoint)
+        .and_then(|segments| segments::add_replaced(&mut walk, &segments));
+    walk.note(of_nodes)?;
     Ok(walk.finish())
 }
 

@@ -23,7 +23,7 @@ const LIST_LEVELS: [u32; 5] = [0, 0, 1, 1, 2];
 /// Places or lists of a list: `DEF_ADDRS_PER_BLOCK`, `NIDS_PER_BLOCK`.
 const IN_LIST: usize = 1018;
 /// `struct node_footer`.
-const FOOTER_AT: usize = 4072;
+pub(super) const FOOTER_AT: usize = 4072;
 
 /// Type bits of the mode, as in `stat`.
 const TYPE_MASK: u16 = 0xf000;

@@ -1,5 +1,6 @@
 //! The superblock, `struct f2fs_super_block`, and the areas that it names.
 
+use super::table::ENTRIES as NODES_PER_TABLE_BLOCK;
 use super::{BLOCK_BYTES, NAME, damaged};
 use crate::builder::LayoutBuilder;
 use crate::fields::{Fields, read_bytes};
@@ -26,6 +27,8 @@ pub(super) struct Superblock {
     pub(super) blocks: u64,
     pub(super) checkpoints: u64,
     pub(super) segment_table: u64,
+    /// Blocks of the segment information table, of both places.
+    pub(super) segment_table_blocks: u64,
     pub(super) node_table: u64,
     /// Blocks of the node address table, of both places.
     pub(super) node_table_blocks: u64,
@@ -55,6 +58,7 @@ impl Superblock {
             blocks: sb.u64_le(36)?,
             checkpoints: place(76)?,
             segment_table: place(80)?,
+            segment_table_blocks: place(56)? * BLOCKS_PER_SEGMENT,
             node_table: place(84)?,
             node_table_blocks: place(60)? * BLOCKS_PER_SEGMENT,
             summaries: place(88)?,
@@ -75,7 +79,8 @@ impl Superblock {
             return Err(damaged(OFFSET + 36, reason));
         }
         let parts = [2, self.checkpoints, self.segment_table, self.node_table, self.summaries, self.main];
-        let ends = self.node_table + self.node_table_blocks <= self.summaries
+        let ends = self.segment_table + self.segment_table_blocks <= self.node_table
+            && self.node_table + self.node_table_blocks <= self.summaries
             && self.checkpoints + 2 * BLOCKS_PER_SEGMENT <= self.segment_table
             && self.main + self.main_blocks <= self.blocks;
         if !(parts.is_sorted() && ends) {
@@ -86,6 +91,16 @@ impl Superblock {
 
     pub(super) fn is_in_main_area(&self, block: u32) -> bool {
         (self.main..self.main + self.main_blocks).contains(&u64::from(block))
+    }
+
+    /// Segments of the main area.
+    pub(super) fn main_segments(&self) -> u64 {
+        self.main_blocks / BLOCKS_PER_SEGMENT
+    }
+
+    /// Numbers of nodes are below this.
+    pub(super) fn most_nodes(&self) -> u64 {
+        self.node_table_blocks / 2 * NODES_PER_TABLE_BLOCK
     }
 
     /// Classes the areas before the main one.

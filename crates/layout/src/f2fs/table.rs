@@ -11,7 +11,7 @@ use crate::read_at::{LayoutError, ReadAt};
 /// `struct f2fs_nat_entry`.
 const ENTRY_BYTES: usize = 9;
 /// `NAT_ENTRY_PER_BLOCK`.
-const ENTRIES: usize = BLOCK_BYTES as usize / ENTRY_BYTES;
+pub(super) const ENTRIES: u64 = BLOCK_BYTES / ENTRY_BYTES as u64;
 /// Entries of a journal: `NAT_JOURNAL_ENTRIES`, of a number and an entry each.
 const JOURNAL_ENTRIES: u16 = 38;
 const JOURNAL_ENTRY_BYTES: usize = 4 + ENTRY_BYTES;
@@ -66,7 +66,7 @@ impl NodeTable {
                     continue;
                 }
                 let entry = Entry::read(&fields, slot * ENTRY_BYTES)?;
-                let nid = u32::try_from(number * ENTRIES as u64 + slot as u64).unwrap_or(u32::MAX);
+                let nid = u32::try_from(number * ENTRIES + slot as u64).unwrap_or(u32::MAX);
                 if is_place(entry.block) {
                     found.insert(nid, entry);
                 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use nestor_correlate::{ExtentMap, read_extents};
+use nestor_correlate::{CorrelateError, ExtentMap, read_extents};
 use nestor_kernel::ServedRequests;
 use nestor_lab::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltStack, Lab, Top};
 use nestor_layout::Layout;
@@ -357,9 +357,13 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
             if let Some(command) = &image.map_command {
                 let map = format!("map-of-image-{}.json", image.layer.position());
                 match image_map(&built.machines[image.machine].machine, command, &directory.join(map)) {
-                    Ok(map) => {
+                    Ok(Some(map)) => {
                         condensed.requests.image_maps.insert(image.layer, map);
                     }
+                    Ok(None) => condensed.remarks.push(format!(
+                        "{}: QEMU does not tell where this format has its blocks, which is inferred from the requests",
+                        record.layer
+                    )),
                     Err(e) => condensed.remarks.push(format!("the map of {}: {e}", record.layer)),
                 }
             }
@@ -372,13 +376,18 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
 }
 
 /// Where the virtual disk lies in its image file, as the format's own tool says. The guest's file system was frozen
-/// before, which flushes the disk, so what the hypervisor holds of the tables is in the file.
-fn image_map(machine: &Machine, command: &[String], here: &Path) -> Result<ExtentMap, CellError> {
+/// before, which flushes the disk, so what the hypervisor holds of the tables is in the file. `None`: the tool knows no places of this format
+/// (QEMU's vhdx has no `bdrv_co_block_status`).
+fn image_map(machine: &Machine, command: &[String], here: &Path) -> Result<Option<ExtentMap>, CellError> {
     let text = machine.run_ok(Command::new(command).timeout_s(CONDENSING_S))?;
     new_file(here)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|e| TraceProblem::write(here, e))?;
-    Ok(read_extents(here, None).map_err(TraceProblem::from)?)
+    match read_extents(here, None) {
+        Ok(map) => Ok(Some(map)),
+        Err(CorrelateError::NoExtents { .. }) => Ok(None),
+        Err(error) => Err(TraceProblem::from(error).into()),
+    }
 }
 
 /// The number of extents after merging those that continue one another.

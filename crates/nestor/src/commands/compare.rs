@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_report::{CompareView, compare_text, gate_text};
-use nestor_results::gate::{judge, worst};
+use nestor_results::gate::{check_rules, judge, worst};
 use nestor_results::{Doubt, GateAnswer, StoredRun, Study, TraceCost, WrittenStack, trace_costs};
 
 use crate::arguments::CompareArguments;
 use crate::commands::run::{one_off, set_tracing, traced};
 use crate::expected;
 use crate::gate;
+use crate::json::json_text;
 use crate::order::require_order;
-use crate::output::{print_json, say, style};
+use crate::output::{columns, fitted, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
 
@@ -36,6 +37,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let [workload] = study.workloads.as_slice() else {
         bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
+    check_rules(&arguments.fail_if, workload)?;
     session::check_study(&study, &arguments.lab)?;
     // A name that is not there leaves no file behind.
     let saved_as = |name| gate::saved(name, workload, &open_for(&arguments.lab, Access::Plans)?);
@@ -62,15 +64,16 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         bail!("nothing was measured, so there is nothing to compare");
     }
     let answers = answers(&sides, arguments)?;
-    if arguments.lab.json {
-        print_json(&in_json(&views, &answers, &costs)?)?;
+    let text = if arguments.lab.json {
+        json_text(&in_json(&views, &answers, &costs)?)? + "\n"
     } else {
-        out!("{}", in_text(&views, &answers));
-        print_costs(&costs);
-    }
+        in_text(&views, &answers) + &fitted(&costs_in_text(&costs), columns())
+    };
     if let Some(worst) = worst(answers.iter().flatten()) {
+        gate::print(&text)?;
         return Ok(gate::exit_code(worst));
     }
+    out!("{text}");
     let has_numbers = |view: &CompareView| {
         !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty()
     };
@@ -146,12 +149,11 @@ fn in_json(
     Ok(if json.len() == 1 { json.remove(0) } else { json.into() })
 }
 
-/// What tracing cost in each cell that was also run untraced, and in all together.
-pub fn print_costs(costs: &[TraceCost]) {
-    for cost in costs {
-        match (&cost.stack, &cost.workload) {
-            (Some(stack), Some(workload)) => say(&format!("{stack} {workload}: {}\n", cost.in_words())),
-            _ => say(&format!("all cells: {}\n", cost.in_words())),
-        }
-    }
+/// What tracing cost in each cell that was also run untraced, and in all together, a line each.
+pub fn costs_in_text(costs: &[TraceCost]) -> String {
+    let line = |cost: &TraceCost| match (&cost.stack, &cost.workload) {
+        (Some(stack), Some(workload)) => format!("{stack} {workload}: {}\n", cost.in_words()),
+        _ => format!("all cells: {}\n", cost.in_words()),
+    };
+    costs.iter().map(line).collect()
 }

@@ -150,6 +150,13 @@ impl Sandbox {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
+    /// The exit code of the program, which writes its output there.
+    pub fn code_writing_to(&self, output: impl Into<Stdio>, arguments: &[&str]) -> Option<i32> {
+        let mut command = OsCommand::new(binary());
+        command.args(arguments).envs(self.variables()).current_dir(self.path("")).stdin(Stdio::null());
+        command.stdout(output).stderr(Stdio::null()).status().expect("the program starts").code()
+    }
+
     /// The program in the background, with its standard input to be written to, after it has printed its first line.
     pub fn nestor_with_input(&self, arguments: &[&str]) -> Child {
         let mut command = OsCommand::new(binary());

@@ -7,8 +7,10 @@ mod metric;
 mod rule;
 
 use nestor_statistics::{Limit, LimitVerdict, Ratio, confidence_of_each};
+use nestor_workload::{Untimed, Workload};
 use serde::Serialize;
 
+use crate::WrittenWorkload;
 use crate::compare::{ratio_by_block, violated};
 use crate::store::StoredRun;
 
@@ -51,6 +53,18 @@ pub enum GateError {
         /// The metrics that its runs have.
         has: Vec<String>,
     },
+    /// The workload does these operations, and its result has no latency of them.
+    #[error("`{rule}` cannot be judged: the result of {workload} has no latency of {class}\n  add {option}")]
+    Untimed {
+        /// The rule, as it is written.
+        rule: String,
+        /// The workload.
+        workload: WrittenWorkload,
+        /// The class of operations.
+        class: &'static str,
+        /// What gives it one.
+        option: &'static str,
+    },
     /// A run of a side failed, or contradicts itself, so that an answer would be of the others.
     #[error("run {number} of the {side} does not count, so that the gate cannot say anything: {reason}")]
     RunDoesNotCount {
@@ -61,6 +75,18 @@ pub enum GateError {
         /// Why not.
         reason: String,
     },
+}
+
+/// Refuses, before anything is measured, rules about what no result of the workload will have.
+///
+/// # Errors
+/// [`GateError::Untimed`].
+pub fn check_rules(rules: &[GateRule], workload: &WrittenWorkload) -> Result<(), GateError> {
+    let Some(Untimed { class, option }) = workload.value().and_then(Workload::untimed) else { return Ok(()) };
+    let asks = |rule: &&GateRule| matches!(&rule.metric, GateMetric::Latency { class: Some(asked), .. } if asked == class);
+    rules.iter().find(asks).map_or(Ok(()), |rule| {
+        Err(GateError::Untimed { rule: rule.to_string(), workload: workload.clone(), class, option })
+    })
 }
 
 /// Judges a candidate's runs by rules. `limits`: how many answers the gate gives in all, which share one error of 5 %.

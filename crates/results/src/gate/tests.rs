@@ -74,6 +74,24 @@ fn latencies_of_different_operations_are_not_put_together() {
 }
 
 #[test]
+fn a_rule_about_what_no_result_has_is_refused_before_anything_is_measured() {
+    let rules = |rule: &str| [rule.parse::<GateRule>().unwrap()];
+    let refused = |rule, workload: &str| check_rules(&rules(rule), &workload.into());
+    insta::assert_snapshot!(refused("p99:fsync>+10%", "fio:rand-write:fsync=1").unwrap_err(), @"
+    `p99:fsync>+10%` cannot be judged: the result of fio:rand-write:fsync=1 has no latency of fsync
+      add engine=psync or engine=io_uring
+    ");
+    for (rule, workload) in [
+        ("p99:fsync>+10%", "fio:rand-write:fsync=1:engine=io_uring"),
+        ("p99:fsync>+10%", "fio:rand-write:fsync=1:engine=psync"),
+        ("p99:write>+10%", "fio:rand-write:fsync=1"),
+        ("throughput<-5%", "fio:rand-write:fsync=1"),
+    ] {
+        assert_eq!(refused(rule, workload), Ok(()), "{rule} {workload}");
+    }
+}
+
+#[test]
 fn a_run_that_does_not_count_is_no_answer() {
     let before = runs(&[100, 100, 100]);
     let mut after = runs(&[100, 100, 100]);

@@ -9,7 +9,7 @@ use nestor_layout::{Class, Layout};
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::{ExtentMap, MappedExtent};
+use super::{ExtentError, ExtentMap, MappedExtent};
 use crate::error::CorrelateError;
 
 /// What a layout file begins with.
@@ -75,7 +75,10 @@ pub fn read_extents_from(
             TextFailure::Line(line, reason) => wrong(line, reason),
         })?
     };
-    ExtentMap::new(extents).map_err(|error| wrong(None, error.to_string()))
+    ExtentMap::new(extents).map_err(|error| match error {
+        ExtentError::None => CorrelateError::NoExtents { path: path.to_path_buf() },
+        error => wrong(None, error.to_string()),
+    })
 }
 
 fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {

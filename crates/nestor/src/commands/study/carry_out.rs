@@ -18,11 +18,11 @@ use super::plan::{print_plan, say_what_begins};
 use super::resume::{as_begun, as_named};
 use super::user_media::require_allowed;
 use crate::arguments::{LabArguments, StudyHow};
-use crate::commands::compare::print_costs;
+use crate::commands::compare::costs_in_text;
 use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};
 use crate::named::tell;
-use crate::output::{print_json, style};
+use crate::output::{print_json, say, style};
 use crate::{paths, session, slurm};
 
 /// What the command line changes of a study goes into it.
@@ -207,7 +207,7 @@ impl CarriedOut {
             print_json(&json)?;
         } else {
             out!("{}", study_text(report, style()));
-            print_costs(&self.costs);
+            say(&costs_in_text(&self.costs));
             self.saving.iter().for_each(|saving| outln!("{}", saving.in_words()));
             outln!("report: {}", self.path.display());
             self.print_next(report);

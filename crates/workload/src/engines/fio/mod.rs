@@ -42,7 +42,7 @@ use nestor_text::units;
 use super::options::{bytes, choice, count, switch, time_limit_s};
 use crate::demand::Demand;
 use crate::engine::{
-    About, Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput,
+    About, Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput, Untimed,
 };
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -255,6 +255,13 @@ impl Engine for Fio {
             );
         }
         remarks
+    }
+
+    fn untimed(&self, workload: &Workload) -> Option<Untimed> {
+        let syncs = report::SyncTimes::of_engine(choice(workload, "engine"));
+        let has_syncs = matches!(workload.value("fsync"), Some(Value::Count(1..)));
+        (has_syncs && syncs == report::SyncTimes::Wrong)
+            .then_some(Untimed { class: report::FSYNC, option: "engine=psync or engine=io_uring" })
     }
 
     fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step> {

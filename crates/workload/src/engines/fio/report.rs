@@ -57,6 +57,9 @@ impl SyncTimes {
     }
 }
 
+/// The class of fsyncs.
+pub(super) const FSYNC: &str = "fsync";
+
 /// What a result says whose fsyncs have no latency.
 const UNTIMED_SYNCS: &str =
     "no latency of fsync: fio's libaio does not note when one begins; engine=io_uring does";
@@ -194,7 +197,7 @@ impl Report {
                 syncs.latency = LatencyHistogram::default();
                 remarks.push(UNTIMED_SYNCS.to_owned());
             }
-            operations.insert(OperationClass("fsync".to_owned()), syncs);
+            operations.insert(OperationClass(FSYNC.to_owned()), syncs);
         }
         let moved = operations.values().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
         check_data_set(expected, moved, elapsed_ms)?;
