@@ -23,8 +23,7 @@ enum Written {
 const COMPLETED: &[(&str, &str, Written)] = &[
     ("run", "stack", Written::Stack),
     ("run", "workload", Written::Workload),
-    ("compare", "stacks", Written::StackOrWorkload),
-    ("compare", "workload", Written::StackOrWorkload),
+    ("compare", "words", Written::StackOrWorkload),
     ("stack", "stacks", Written::Stack),
     ("predict", "workload", Written::Workload),
     ("predict", "from", Written::Stack),
