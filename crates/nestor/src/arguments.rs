@@ -160,11 +160,10 @@ fn plain_name(name: &str) -> Result<String, String> {
 /// Arguments of `nestor compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The stack to compare with, then those to judge; with --against only those to judge; braces make several stacks of one
+    /// The stack to compare with, then those to judge, and last the workload; with --against only those to judge, and the workload; braces
+    /// make several stacks of one
     #[arg(value_name = "STACK", required = true, num_args = 1..)]
-    pub stacks: Vec<String>,
-    /// The workload
-    pub workload: String,
+    pub words: Vec<String>,
     /// Number of pairs of freshly built stacks to measure
     #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: u32,
@@ -180,6 +179,23 @@ pub struct CompareArguments {
     pub fail_if: Vec<GateRule>,
     #[command(flatten)]
     pub lab: LabArguments,
+}
+
+impl CompareArguments {
+    /// The stacks and the workload. They are one argument, because options may stand between them.
+    ///
+    /// # Errors
+    /// There is one word only.
+    pub fn stacks_and_workload(&self) -> Result<(&[String], &str), String> {
+        match self.words.split_last() {
+            Some((workload, stacks)) if !stacks.is_empty() => Ok((stacks, workload)),
+            _ => Err(format!(
+                "nestor compare needs stacks and, last, a workload; this is one word: `{}`\n  \
+                 such as: nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write",
+                self.words.concat()
+            )),
+        }
+    }
 }
 
 /// Arguments of `nestor study`.

@@ -35,9 +35,12 @@ pub enum Command {
         nestor run --on this xfs/file:/srv/disk.img fio:seq-read")]
     Run(RunArguments),
     /// Run one workload on stacks, in pairs in random order, and compare the first with each other one
-    #[command(after_help = "Examples:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
+    #[command(
+        override_usage = "nestor compare [OPTIONS] <STACK>... <WORKLOAD>",
+        after_help = "Examples:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
         nestor compare 'ext3/{kvm,xen:guest={pv,pvh}}/raw/ext3/hdd:wd-re3' fio:seq-write\n  \
-        nestor compare ext4/hdd xfs/hdd fio:rand-write:fsync=1 -n 5 --fail-if 'throughput<-5%'")]
+        nestor compare ext4/hdd xfs/hdd fio:rand-write:fsync=1 -n 5 --fail-if 'throughput<-5%'"
+    )]
     Compare(CompareArguments),
     /// Run a study: stacks × workloads from a file, or one that comes with Nestor; continue an interrupted study where it stopped
     #[command(after_help = "Examples:\n  nestor study quick\n  nestor study quick --plan\n  \

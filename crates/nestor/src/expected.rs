@@ -26,12 +26,15 @@ pub fn say(study: &Study, arguments: &LabArguments, store: &Store) -> Result<()>
 
 fn words(study: &Study, effort: &StudyEffort, side_by_side: usize) -> String {
     let cells = effort.most.cells;
-    let mut said = format!(
-        "about {} for {}; {}",
-        whole_minutes(effort.most.wall_s(side_by_side)),
-        nestor_text::units::plural(cells, "cell"),
-        time_rests_on(effort)
-    );
+    let plural = nestor_text::units::plural(cells, "cell");
+    let nested = study.stacks.iter().filter_map(WrittenStack::value).any(Stack::has_guest_in_a_guest);
+    // From what other stacks take nothing follows for it.
+    let mut said = if nested && effort.known_cells < cells {
+        format!("{plural}; a guest in a guest takes several times as long as a guest: no time is estimated")
+    } else {
+        let time = whole_minutes(effort.most.wall_s(side_by_side));
+        format!("about {time} for {plural}; {}", time_rests_on(effort))
+    };
     if effort.known_cells == cells {
         return said;
     }
@@ -41,9 +44,6 @@ fn words(study: &Study, effort: &StudyEffort, side_by_side: usize) -> String {
         said += &format!(
             "\n  {workload} has no limit of time and ends when its work is done: it may take many minutes"
         );
-    }
-    if study.stacks.iter().filter_map(WrittenStack::value).any(Stack::has_guest_in_a_guest) {
-        said += "\n  a guest in a guest takes several times as long as a guest";
     }
     said
 }
@@ -66,9 +66,8 @@ mod tests {
         let nested = "ext2/kvm/raw/ext4/kvm/raw/ext3/hdd";
         insta::assert_snapshot!(said("ext4/kvm/hdd", "fio:seq-write", &[]), @"about 2 min for 3 cells; nothing has been measured here yet: the time is a guess");
         insta::assert_snapshot!(said(nested, "postmark:xs", &[]), @r"
-        about 3 min for 3 cells; nothing has been measured here yet: the time is a guess
+        3 cells; a guest in a guest takes several times as long as a guest: no time is estimated
           postmark:xs has no limit of time and ends when its work is done: it may take many minutes
-          a guest in a guest takes several times as long as a guest
         ");
         let (cell_s, load_s, measured_s) = (400.0, 300.0, 300.0);
         let past =

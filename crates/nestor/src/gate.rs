@@ -10,6 +10,9 @@ use nestor_statistics::LimitVerdict;
 /// After an error under `--fail-if`, because 1 and 2 are answers there.
 const ERROR_CODE: u8 = 3;
 
+/// How a rule begins, also one whose option is misspelt.
+const BEGINNING_OF_RULES: &[u8] = b"--fail";
+
 /// The exit code of an error, if the command line has a gate; read from its words, because it may be them that are wrong.
 pub fn code_of_error(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     is_gate(arguments.skip(1)).then_some(ExitCode::from(ERROR_CODE))
@@ -17,7 +20,7 @@ pub fn code_of_error(arguments: impl Iterator<Item = OsString>) -> Option<ExitCo
 
 fn is_gate(mut words: impl Iterator<Item = OsString>) -> bool {
     words.next().is_some_and(|command| command == "compare")
-        && words.any(|word| word.as_encoded_bytes().starts_with(b"--fail-if"))
+        && words.any(|word| word.as_encoded_bytes().starts_with(BEGINNING_OF_RULES))
 }
 
 /// Prints a gate's answer. The exit code is the answer, also where nobody reads the words.
@@ -97,6 +100,7 @@ mod tests {
     fn only_a_comparison_with_a_rule_is_a_gate() {
         let gate = |words: &[&str]| is_gate(words.iter().map(OsString::from));
         assert!(gate(&["compare", "a", "b", "--fail-if", "x"]) && gate(&["compare", "--fail-if=x"]));
+        assert!(gate(&["compare", "a", "b", "--fail-fi", "x"]), "a misspelt one is meant to be one");
         assert!(!gate(&["compare", "a", "b"]) && !gate(&["run", "--fail-if", "x"]) && !gate(&[]));
     }
 }

@@ -63,8 +63,11 @@ pub fn run_number(store: &Store, subject: &Subject, command: &str) -> Result<i64
 fn choice(name: &str, command: &str, cells: &[&StoredRun]) -> String {
     let mut said = format!("study `{name}` has {} cells; name a run of one of them", cells.len());
     for run in cells.iter().take(NAMED) {
-        said +=
-            &format!("\n  nestor {command} {}   {} {}", run.number, run.record.stack, run.record.workload);
+        // A line of its own, to be copied.
+        said += &format!(
+            "\n  {} {}:\n    nestor {command} {}",
+            run.record.stack, run.record.workload, run.number
+        );
     }
     if cells.len() > NAMED {
         said += &format!("\n  and {} more; `nestor report {name}` shows all", cells.len() - NAMED);

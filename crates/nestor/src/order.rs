@@ -51,13 +51,24 @@ pub fn require_workload(text: &str, command: &str, option: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether a text where a workload belongs is a stack and not the path of a profile or script that is not there.
+fn is_stack(text: &str) -> bool {
+    let is_path = text.starts_with(['/', '.']) || [".toml", ".f"].iter().any(|end| text.ends_with(end));
+    !is_path && Reading::of(text) == Reading::Stack
+}
+
 fn words_of_this_command() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn misplaced(values: &[&str], workload_at: usize, order: &str, words: &[String]) -> Option<String> {
-    let at =
-        (0..values.len()).find(|at| *at != workload_at && Reading::of(values[*at]) == Reading::Workload)?;
+    let is_workload = |at: &usize| *at != workload_at && Reading::of(values[*at]) == Reading::Workload;
+    let Some(at) = (0..values.len()).find(is_workload) else {
+        let text = values[workload_at];
+        return is_stack(text).then(|| {
+            format!("the workload is missing: `{text}` is a stack\n  {order}; `nestor workloads` lists the workloads")
+        });
+    };
     let (text, is_swapped) = (values[at], Reading::of(values[workload_at]) == Reading::Stack);
     if !is_swapped {
         return Some(format!(
@@ -144,13 +155,17 @@ mod tests {
     fn what_is_in_its_place_or_no_stack_at_all_is_not_swapped() {
         for values in [
             ["ext4/kvm/hdd", "fio:seq-write"],
-            ["ext4/kvm/hdd", "ext4/kvm/hdd"],
+            ["ext4/kvm/hdd", "/srv/mail.toml"],
+            ["ext4/kvm/hdd", "profiles/mail.toml"],
             ["ext5/hdd", "fio:seq-write"],
             ["file:/srv/disk.img", "fio:rand-read"],
             ["", "fio:seq-write"],
         ] {
             assert_eq!(misplaced(&values, 1, ORDER, &[]), None, "{values:?}");
         }
+        let missing = said(&["ext4/hdd", "xfs/hdd"], 1, "compare ext4/hdd xfs/hdd");
+        assert!(missing.starts_with("the workload is missing: `xfs/hdd` is a stack\n"), "{missing}");
+        assert!(said(&["ext4/hdd", "xfs/hd"], 1, "compare").contains("`xfs/hd` is a stack"));
         let said = said(&["fio:seq-write", "fio:rand-read"], 1, "run");
         assert!(
             said.starts_with("`fio:seq-write` is a workload, and a stack belongs in its place"),

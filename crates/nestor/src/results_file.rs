@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use nestor_results::Store;
 
 use crate::arguments::LabArguments;
-use crate::paths;
+use crate::{paths, whole_file};
 
 /// What a command does with results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,15 @@ pub enum Access {
 /// Opens the file that was named or, if none was, the user's own.
 ///
 /// # Errors
-/// It cannot be used. To read, a file that was named has to exist; the user's own may not have been begun.
+/// It cannot be used. To read, a file that was named has to exist; the user's own may not have been begun. The folder of a file that
+/// was named is not made.
 pub fn open(named: Option<&PathBuf>, access: Access) -> Result<Store> {
     let usual = paths::default_store();
     let path = named.unwrap_or(&usual);
+    if let Some(named) = named.filter(|_| access != Access::Reads) {
+        whole_file::require_folder(named)
+            .with_context(|| format!("the results file {} cannot be made", named.display()))?;
+    }
     Ok(match access {
         Access::Adds => Store::open(path)?,
         Access::Reads if named.is_none() && !path.exists() => Store::not_begun(path)?,

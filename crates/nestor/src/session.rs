@@ -148,8 +148,19 @@ fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize 
 /// # Errors
 /// The layer or workload that cannot be there.
 pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
+    let stacks = check_plan(study, arguments)?;
+    require_made(&stacks, arguments)?;
+    Ok(stacks)
+}
+
+/// The same of a plan: what has to be made before it can be carried out may still be missing.
+///
+/// # Errors
+/// The layer or workload that cannot be there.
+pub fn check_plan(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
     let stacks = stacks_of(study.run_stacks());
-    check_stacks(&stacks, arguments)?;
+    check_wish(&stacks, &arguments.on)?;
+    check_machine(&stacks, &arguments.on)?;
     let place = place_to_check(&arguments.on);
     for written in &study.workloads {
         let Some(workload) = written.value() else { continue };
@@ -169,6 +180,14 @@ pub fn stacks_of<'a>(written: impl Iterator<Item = &'a WrittenStack>) -> Vec<Sta
 fn check_stacks(stacks: &[Stack], arguments: &LabArguments) -> Result<()> {
     check_wish(stacks, &arguments.on)?;
     check_machine(stacks, &arguments.on)?;
+    require_made(stacks, arguments)
+}
+
+/// Refuses stacks that need a pack of the lab image, a kernel or a QEMU that is not there.
+///
+/// # Errors
+/// What is missing, and how to make it.
+pub fn require_made(stacks: &[Stack], arguments: &LabArguments) -> Result<()> {
     let place = place_to_check(&arguments.on);
     // Elsewhere, what a machine is comes before what it needs.
     if place.is_emulated() {

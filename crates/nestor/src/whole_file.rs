@@ -17,14 +17,60 @@ const READABLE: u32 = 0o666;
 /// Links that the kernel follows on one way: `MAXSYMLINKS` in include/linux/namei.h.
 const MAX_LINKS: usize = 40;
 
-/// Writes a file that the user named, and makes the directories above it that are not there. A file that is there stays until
+/// Refuses a file that the user named in a folder that is not there: one mistyped path would make folders without a word.
+///
+/// # Errors
+/// The folder does not exist, or is something else.
+pub fn require_folder(path: &Path) -> io::Result<()> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let refused =
+        |kind: io::ErrorKind, is: &str| io::Error::new(kind, format!("the folder {} {is}", folder.display()));
+    match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(refused(io::ErrorKind::NotADirectory, "is not a folder but something else")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(refused(e.kind(), "does not exist")),
+        Err(e) => Err(e),
+    }
+}
+
+/// Refuses a directory that the user named for new files, if it cannot be made or nothing can be made in it. Nothing stays of the attempt.
+///
+/// # Errors
+/// It is something else, its folder does not exist, or the system's answer.
+pub fn require_directory(path: &Path) -> io::Result<()> {
+    let place = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => path,
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            require_folder(path)?;
+            path.parent().unwrap_or(Path::new("/"))
+        }
+        Err(e) => return Err(e),
+    };
+    let attempt = place.join(format!(".nestor-{}", std::process::id()));
+    let attempt = ownership::open_above(&attempt).map_err(refused)?.path;
+    fs::create_dir(&attempt)
+        .and_then(|()| fs::remove_dir(&attempt))
+        .map_err(|e| io::Error::new(e.kind(), format!("nothing can be made in {}: {e}", place.display())))
+}
+
+/// Writes a file that the user named, in a folder that is there. A file that is there stays until
 /// the new one takes its place, and a link is replaced, not followed. A device or a pipe stays what it is and is written to, and
 /// so is one that a link of this user's or root's leads to, such as `/dev/stdout`.
 ///
 /// # Errors
 /// The file cannot be made there, or not be written; it lies in another user's directory, or in one that others may write to
-/// and that is not sticky; a link of this user's leads through one.
+/// and that is not sticky; a link of this user's leads through one; its folder does not exist.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    require_folder(path)?;
+    write_in_own(path, contents)
+}
+
+/// As [`write`], in a folder of Nestor's or of a directory that the user named, which is made if it is not there.
+///
+/// # Errors
+/// As [`write`], but for the folder.
+pub fn write_in_own(path: &Path, contents: &[u8]) -> io::Result<()> {
     fill(target_of(path)?, contents)
 }
 
@@ -33,19 +79,20 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As [`write`].
 pub fn create(path: &Path) -> io::Result<File> {
+    require_folder(path)?;
     match target_of(path)? {
         Target::Into(file) => Ok(file),
         Target::InsteadOf(path) => ownership::new_beside(&path, READABLE)?.persist(path).map_err(|e| e.error),
     }
 }
 
-/// Makes what is missing on the way to a file that the user named, which is written by others. Afterwards no other user can lead
-/// the way elsewhere.
+/// Looks at the way to a file that the user named, which is written by others. Afterwards no other user can lead the way elsewhere.
 ///
 /// # Errors
 /// As [`write`], for the directories.
-pub fn make_way(path: &Path) -> io::Result<()> {
-    ownership::make_above(path).map(drop).map_err(refused)
+pub fn check_way(path: &Path) -> io::Result<()> {
+    require_folder(path)?;
+    ownership::open_above(path).map(drop).map_err(refused)
 }
 
 /// Where the contents of a named file go.
@@ -189,10 +236,38 @@ mod tests {
     }
 
     #[test]
+    fn a_named_file_makes_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("tpyo/b/report.html");
+        for refused in [write(&report, b"").err(), create(&report).err(), check_way(&report).err()] {
+            let refused = refused.unwrap().to_string();
+            assert!(refused.ends_with("tpyo/b does not exist"), "{refused}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        require_folder(Path::new("report.html")).unwrap();
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(write(&folder.path().join("file/report.html"), b"").is_err());
+    }
+
+    #[test]
+    fn a_directory_for_new_files_is_tried_and_left_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        require_directory(folder.path()).unwrap();
+        require_directory(&folder.path().join("new")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        let refused = |path: &Path| require_directory(path).unwrap_err().to_string();
+        assert_eq!(refused(&folder.path().join("file")), "it is not a directory");
+        assert!(refused(&folder.path().join("no/new")).ends_with("no does not exist"));
+        let refused = refused(Path::new("/proc/new"));
+        assert!(refused.starts_with("nothing can be made in /proc: No such file"), "{refused}");
+    }
+
+    #[test]
     fn missing_directories_are_made_and_what_a_descriptor_leads_to_is_written_on() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("a/b/report.html");
-        write(&report, b"<html>").unwrap();
+        write_in_own(&report, b"<html>").unwrap();
         let open = File::options().append(true).open(&report).unwrap();
         let link = folder.path().join("link");
         symlink(format!("/proc/self/fd/{}", open.as_raw_fd()), &link).unwrap();
@@ -288,8 +363,9 @@ mod tests {
             ("theirs/index.html", "theirs belongs to user 4321"),
             ("theirs/new/index.html", "theirs belongs to user 4321"),
         ] {
-            for refused in [write(&shared.join(name), b"").err(), create(&shared.join(name)).err()] {
-                let refused = refused.unwrap().to_string();
+            let created = if name.contains("new") { None } else { create(&shared.join(name)).err() };
+            for refused in [write_in_own(&shared.join(name), b"").err(), created].into_iter().flatten() {
+                let refused = refused.to_string();
                 assert!(refused.contains(reason) && refused.contains("\n  name a file in"), "{refused}");
             }
         }

@@ -163,6 +163,72 @@ fn a_study_file_with_a_typo_is_shown_with_line_and_column() {
 }
 
 #[test]
+fn a_path_that_was_mistyped_makes_no_folder() {
+    let sandbox = Sandbox::new();
+    let run = ["run", "ext4/null", "fio:seq-write", "--store", "tpyo/a.sqlite"];
+    let said = refused(&sandbox, &run);
+    assert!(said.contains("the folder tpyo does not exist"), "{said}");
+    drop(nestor_results::Store::open(&sandbox.path("r.sqlite")).expect("a store can be made"));
+    for option in ["--csv", "--parquet", "--markdown", "--output", "--picture", "--time-picture"] {
+        let said = refused(&sandbox, &["report", "quick", option, "tpyo/file", "--store", "r.sqlite"]);
+        assert!(said.contains("the folder tpyo does not exist"), "{option}: {said}");
+    }
+    let said = refused(&sandbox, &["study", "quick", "--output", "tpyo/quick.html", "--store", "r.sqlite"]);
+    assert!(said.contains("the folder tpyo does not exist"), "{said}");
+    assert!(!sandbox.path("tpyo").exists());
+}
+
+#[test]
+fn traces_that_cannot_be_kept_are_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("file"), "mine").unwrap();
+    for (directory, words) in [
+        ("file", "file: it is not a directory"),
+        ("/proc/none/traces", "the folder /proc/none does not exist"),
+        ("/proc/traces", "nothing can be made in /proc"),
+    ] {
+        let run = ["run", "ext4/null", "fio:seq-write", "--trace-to", directory, "--store", "r.sqlite"];
+        let said = refused(&sandbox, &run);
+        assert!(said.contains("cannot use --trace-to") && said.contains(words), "{said}");
+        assert!(!sandbox.path("r.sqlite").exists());
+    }
+}
+
+#[test]
+fn a_study_that_cannot_run_here_is_refused_before_it_leaves_results_and_by_its_plan() {
+    let sandbox = Sandbox::new();
+    let study = |stack: &str, more: &[&str]| {
+        let text = format!(
+            "name = \"s\"\nstacks = [\"{stack}\"]\nbaseline = \"{stack}\"\nworkloads = [\"fio:seq-write\"]\n"
+        );
+        fs::write(sandbox.path("s.toml"), text).unwrap();
+        let said = refused(&sandbox, &[&["study", "s.toml", "--store", "r.sqlite"], more].concat());
+        assert!(!sandbox.path("r.sqlite").exists(), "{said}");
+        said
+    };
+    let said = study("ext4/dev:/dev/nope", &["--on", "this"]);
+    assert!(said.contains("the device /dev/nope does not exist") && !said.contains("--allow"), "{said}");
+    fs::write(sandbox.path("disk.img"), "").unwrap();
+    let said = study(&format!("ext4/file:{}", sandbox.text("disk.img")), &["--on", "this"]);
+    assert!(said.contains("add --allow"), "{said}");
+    for more in [&[][..], &["--plan"]] {
+        let said = study("ext4/kvm:memory=900G/hdd", more);
+        assert!(said.contains("the stack's machines need 901 GiB of memory"), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn a_comparison_takes_options_between_its_stacks_and_says_that_its_workload_is_missing() {
+    let sandbox = Sandbox::new();
+    let said = refused(&sandbox, &["compare", "ext4/hdd", "xfs/hdd"]);
+    assert!(said.contains("the workload is missing: `xfs/hdd` is a stack"), "{said}");
+    let said = refused(&sandbox, &["compare", "ext4/hdd"]);
+    assert!(said.contains("needs stacks and, last, a workload"), "{said}");
+    let said = refused(&sandbox, &["compare", "ext4/hdd", "-n", "2", "xfs/hdd", "--quiet", "fio:randwrite"]);
+    assert!(said.contains("did you mean rand-write?"), "{said}");
+}
+
+#[test]
 fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("notes.txt"), "not results").unwrap();

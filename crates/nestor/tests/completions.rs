@@ -44,7 +44,7 @@ fn completed(sandbox: &Sandbox, name: &str, start: &str, lines: &[&str]) -> Opti
 const PRINT_WORDS: &str = "print_words() { printf '[%s]' \"$@\" >>printed; echo >>printed; }\n";
 
 /// Beginnings of command lines, and the words that they become.
-const LINES: [(&str, &str); 8] = [
+const LINES: [(&str, &str); 11] = [
     ("nestor run ext4/kv", "[nestor][run][ext4/kvm/]"),
     ("nestor run -n 2 ext4/kvm:cac", "[nestor][run][-n][2][ext4/kvm:cache=]"),
     ("nestor run ext4/kvm:cache=writeb", "[nestor][run][ext4/kvm:cache=writeback/]"),
@@ -52,6 +52,9 @@ const LINES: [(&str, &str); 8] = [
     ("nestor stack ext4/hdd:wd-r", "[nestor][stack][ext4/hdd:wd-re3]"),
     ("nestor run 'ext4/kvm/raw/xfs/hd", "[nestor][run][ext4/kvm/raw/xfs/hdd]"),
     ("nestor study qu", "[nestor][study][quick]"),
+    ("nestor run --on thi", "[nestor][run][--on][this]"),
+    ("nestor advise --settle lis", "[nestor][advise][--settle][list]"),
+    ("nestor run ext4/hdd --trace ful", "[nestor][run][ext4/hdd][--trace][full]"),
     // Not of the program's grammar.
     ("nestor replicate --cla", "[nestor][replicate][--claims]"),
 ];
@@ -103,4 +106,26 @@ fn fish_completes_stacks_workloads_and_studies() {
         let is_it = |offer: &str| offer.split('\t').next() == Some(whole);
         assert!(offered.lines().any(is_it), "{line}: {offered}");
     }
+}
+
+#[test]
+fn fish_offers_no_files_where_a_workload_is_begun_and_no_hidden_commands() {
+    let sandbox = Sandbox::new();
+    if shell(&sandbox, "fish").is_none() {
+        return;
+    }
+    std::fs::write(sandbox.path("fio:study.pdf"), "").unwrap();
+    std::fs::write(sandbox.path("study.pdf"), "").unwrap();
+    let offered = |line: &str| {
+        let path = format!("{}:{}", sandbox.text("bin"), std::env::var("PATH").unwrap());
+        let command = "source ./completions; complete --do-complete $argv[1]";
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "--command", command, line]).current_dir(sandbox.path(""));
+        let output = fish.env("PATH", path).env("HOME", sandbox.path("")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let workloads = offered("nestor run ext4/hdd fio:s");
+    assert!(workloads.contains("fio:seq-write") && !workloads.contains("study.pdf"), "{workloads}");
+    let commands = offered("nestor s");
+    assert!(commands.contains("study\t") && !commands.contains("slurm-task"), "{commands}");
 }

@@ -53,7 +53,9 @@ fn the_name_of_a_study_does_where_a_run_is_named() {
     assert!(said(&sandbox, &["report", "two", "--store", &store]).contains("two.html"));
     let choice = refused(&sandbox, &["explain", "two", "--store", &store]);
     assert!(
-        choice.contains("study `two` has 2 cells") && choice.contains("nestor explain 2   xfs/hdd"),
+        choice.contains("study `two` has 2 cells")
+            && choice.contains("\n  xfs/hdd ")
+            && choice.contains(":\n    nestor explain 2\n"),
         "{choice}"
     );
     for command in ["report", "explain"] {

@@ -31,13 +31,26 @@ fn an_error_is_no_answer_of_the_gate() {
     assert_eq!(code(&["compare", "ext4/hdd", "ext5/hdd", FSYNCS, "--fail-if", rule]), Some(3));
     assert_eq!(code(&["compare", "ext4/hdd", "xfs/hdd", FSYNCS, "--fail-if", "throughput<5%"]), Some(3));
     assert_eq!(code(&["compare", "ext4/hdd", "xfs/hdd", FSYNCS, "--fail-if=speed<-5%"]), Some(3));
+    assert_eq!(code(&["compare", "ext4/hdd", "xfs/hdd", FSYNCS, "--fail-fi", rule]), Some(3), "misspelt");
     assert_eq!(code(&["compare", "ext4/hdd", "ext5/hdd", FSYNCS]), Some(1), "without a gate as ever");
     assert_eq!(code(&["compare", "--nothing"]), Some(2));
     let (code, _, said) =
         ended(&sandbox, &["compare", "--against", "main", "ext4/hdd", FSYNCS, "--fail-if", rule]);
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("has no baseline `main`; saved are: none"), "{said}");
+    assert!(
+        said.contains("there is no baseline `main`: the results file ") && said.contains("does not exist"),
+        "{said}"
+    );
     assert!(!sandbox.path("results.sqlite").exists(), "a name that is not there leaves no file");
+}
+
+#[test]
+fn a_baseline_that_was_never_saved_is_said_with_those_that_were() {
+    let sandbox = Sandbox::new();
+    drop(nestor_results::Store::open(&sandbox.path("results.sqlite")).expect("a store can be made"));
+    let (code, _, said) = ended(&sandbox, &["compare", "--against", "main", "ext4/hdd", FSYNCS]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("has no baseline `main`; saved are: none"), "{said}");
 }
 
 #[test]

@@ -185,9 +185,23 @@ fn postmark_runs_in_a_directory_with_the_counts_of_its_seed() {
 #[test]
 fn what_would_be_overwritten_has_to_be_named_twice() {
     let sandbox = Sandbox::new();
+    // Nothing is behind it, and where it is missing that is said.
+    let device = "/dev/loop7";
+    if fs::metadata(device).is_ok() {
+        let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--device", device]);
+        assert!(said.contains(&format!("add --overwrite {device}")), "{said}");
+    }
     let disk = sandbox.disk("disk.img", 1 << 20);
-    let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--device", &disk]);
-    assert!(said.contains(&format!("add --overwrite {disk}")), "{said}");
+    for more in [&[][..], &["--overwrite", &disk]] {
+        let device = [&["load", "run", "fio:seq-write", "--device", &disk], more].concat();
+        let said = refused(&sandbox, &device);
+        assert!(
+            said.contains("disk.img is a file and no block device") && said.contains("--dir DIRECTORY"),
+            "{said}"
+        );
+    }
+    let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--device", "/dev/nope"]);
+    assert!(said.contains("the device /dev/nope does not exist") && !said.contains("overwrit"), "{said}");
     let said = refused(&sandbox, &["load", "run", "fio:seq-wrte", "--dir", &directory(&sandbox)]);
     assert!(said.contains("did you mean seq-write?"), "{said}");
     let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--dir", &sandbox.text("nowhere")]);

@@ -152,7 +152,7 @@ fn a_study_writes_only_to_what_the_command_line_allows() {
     let disk = sandbox.disk("kept-disk.img", 512 << 20);
     let other = sandbox.disk("kept-other.img", 512 << 20);
     let text = format!(
-        "name = \"t\"\ntitle = \"t\"\nbaseline = \"ext4/file:{disk}\"\nstacks = [\"ext4/file:{disk}\", \"xfs/file:{disk}\", \"ext4/dev:{other}\"]\n\
+        "name = \"t\"\ntitle = \"t\"\nbaseline = \"ext4/file:{disk}\"\nstacks = [\"ext4/file:{disk}\", \"xfs/file:{disk}\", \"ext4/file:{other}\"]\n\
          workloads = [\"{SMALL}\"]\nreplications = 1\n"
     );
     fs::write(sandbox.path("s.toml"), text).unwrap();

@@ -111,7 +111,7 @@ pub enum StudyFileError {
 }
 
 impl Study {
-    /// Reads a study file, in the size `scale` or, for `None`, the one that the file names.
+    /// Reads a study file, in the size `scale` or, for `None`, the one that the file names. Its queries have to be such as can be run.
     ///
     /// # Errors
     ///
@@ -119,15 +119,26 @@ impl Study {
     pub fn read(path: &Path, scale: Option<&str>) -> Result<Self, StudyFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
-        Ok(Self::parse(&path.display().to_string(), &text, scale)?)
+        let file = path.display().to_string();
+        Ok(Self::parse_and(&file, &text, scale, crate::claims::check_queries)?)
     }
 
-    /// Reads the text of a study file; `file` is the name that errors give.
+    /// Reads the text of a study file; `file` is the name that errors give. Its queries are not looked at.
     ///
     /// # Errors
     ///
     /// Everything that is wrong, but for what cannot be told because of it.
     pub fn parse(file: &str, text: &str, scale: Option<&str>) -> Result<Self, Complaints> {
+        Self::parse_and(file, text, scale, |_, _, _| ())
+    }
+
+    /// The same, with what else is to be looked at in it.
+    fn parse_and(
+        file: &str,
+        text: &str,
+        scale: Option<&str>,
+        check: impl FnOnce(&Source<'_>, &DeTable<'_>, &mut Complaints),
+    ) -> Result<Self, Complaints> {
         let source = Source { file, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
@@ -139,6 +150,7 @@ impl Study {
         let scale = reader.scale(scale, &mut wrong);
         let (name, scale) = wrong.take(scale).unwrap_or_default();
         let study = Reader { scale, ..reader }.study(name, &mut wrong);
+        check(&source, reader.table, &mut wrong);
         wrong.finish(study)
     }
 }
@@ -160,6 +172,7 @@ impl<'a> Reader<'a> {
         let title = wrong.take(self.title());
         let mut remarks = Vec::new();
         let first = self.part(&mut remarks, wrong);
+        wrong.take(self.baseline());
         let stop = self.stop(wrong);
         let replications = wrong.take(self.replications()).flatten();
         let seed = wrong.take(self.number("seed", 0, i64::MAX)).flatten();

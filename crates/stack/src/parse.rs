@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nestor_text::nearest;
 
-use crate::absent::absent;
+use crate::absent::{absent, other_name};
 use crate::error::{Candidate, replaced, shown};
 use crate::layer::WrittenOption;
 use crate::lines::Lines;
@@ -246,6 +246,9 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
     if text.contains(char::is_whitespace) {
         let joined: String = text.split_whitespace().collect();
         return Err(error.suggest("remove the spaces", joined));
+    }
+    if let Some((words, layer)) = other_name(name) {
+        return Err(error.suggest(words, replaced(text, span, layer)));
     }
     if let Some(absent) = absent(name) {
         let error = StackError::new(StackErrorKind::UnknownLayer, text, span, absent.message(name));

@@ -1,10 +1,13 @@
 //! The nearest of some names, for "did you mean".
 
+use std::cmp::Reverse;
+
 /// The comparison takes time proportional to the product of the lengths, and longer texts are not misspelt names.
 const LONGEST: usize = 80;
 
 /// The name with the fewest edits to `written` (case does not count), if it is near enough to be meant: insertions,
-/// deletions, substitutions and swaps of neighbours, up to a third of the longer of the two.
+/// deletions, substitutions and swaps of neighbours, up to a third of the longer of the two. Of names that are as near, one of which more
+/// is written from its beginning on.
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     let length = written.chars().count();
@@ -15,8 +18,13 @@ pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> O
         .into_iter()
         .map(|name| (strsim::osa_distance(&written, &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= name.chars().count().max(length) / 3)
-        .min_by_key(|(distance, _)| *distance)
+        .min_by_key(|(distance, name)| (*distance, Reverse(same_beginning(&written, name))))
         .map(|(_, name)| name)
+}
+
+/// How many characters are the same from the beginning on.
+fn same_beginning(written: &str, name: &str) -> usize {
+    written.chars().zip(name.to_lowercase().chars()).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]
@@ -31,6 +39,7 @@ mod tests {
         assert_eq!(nearest("zfs", names), Some("xfs"));
         assert_eq!(nearest("vmware", names), None);
         assert_eq!(nearest("foo", ["loop"]), None);
+        assert_eq!(nearest("nvm", ["kvm", "nvme"]), Some("nvme"));
         assert_eq!(nearest(&"x".repeat(1000), names), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nestor_stack::Bytes;
-use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::layers::hypervisors::{CacheMode, XenGuest};
 use roxmltree::{Document, Node};
 
 use crate::{Accelerated, CacheSwitches, ConfigError, Disk, LeftOut, Store, VirtualMachine};
@@ -85,17 +85,44 @@ impl<'a, 'input> Domain<'a, 'input> {
         match self.node.attribute("type") {
             Some("qemu") => Accelerated::Emulated,
             None | Some("kvm") => Accelerated::Kvm,
+            Some("xen") => self.xen_guest(left_out),
             Some(other) => {
-                let why = "Nestor makes machines of QEMU's of domains; the stack has kvm";
+                let why = "stacks have none like it; the stack has kvm";
                 left_out.push(LeftOut::new(format!("hypervisor {other}"), why));
                 Accelerated::Kvm
             }
         }
     }
 
-    /// What the domain has at the start, in KiB unless it says otherwise.
+    /// How Xen runs the domain (`<os><type>`).
+    fn xen_guest(&self, left_out: &mut Vec<LeftOut>) -> Accelerated {
+        let kind = child(self.node, "os").and_then(|os| text_of(os, "type"));
+        Accelerated::Xen(match kind.as_deref() {
+            Some("xenpvh") => XenGuest::Pvh,
+            Some("hvm") => {
+                let why = "stacks have no devices that QEMU emulates for Xen; the stack has guest=pvh";
+                left_out.push(LeftOut::new("a domain of the type hvm", why));
+                XenGuest::Pvh
+            }
+            _ => XenGuest::Pv,
+        })
+    }
+
+    /// What the domain has at most, in KiB unless it says otherwise.
     fn memory(&self) -> Result<Option<Bytes>, Wrong<'a, 'input>> {
-        let Some(node) = child(self.node, "memory") else { return Ok(None) };
+        self.size("memory")
+    }
+
+    /// Said where the domain has less memory than at most.
+    fn less_memory(&self) -> Option<LeftOut> {
+        let (most, now) = (self.size("memory").ok()??, self.size("currentMemory").ok()??);
+        let said =
+            || LeftOut::new(format!("<currentMemory> of {now}"), "the stack's guest has all of its memory");
+        (now < most).then(said)
+    }
+
+    fn size(&self, name: &str) -> Result<Option<Bytes>, Wrong<'a, 'input>> {
+        let Some(node) = child(self.node, name) else { return Ok(None) };
         let text = node.text().unwrap_or_default().trim();
         let unit: Option<u64> = Some(match node.attribute("unit").unwrap_or("KiB") {
             "b" | "bytes" => 1,
@@ -111,7 +138,7 @@ impl<'a, 'input> Domain<'a, 'input> {
         })
         .filter(|unit| *unit > 0);
         let size = unit.and_then(|unit| text.parse::<u64>().ok()?.checked_mul(unit));
-        size.map(|size| Some(Bytes(size))).ok_or_else(|| (node, format!("<memory>: `{text}` is no size")))
+        size.map(|size| Some(Bytes(size))).ok_or_else(|| (node, format!("<{name}>: `{text}` is no size")))
     }
 
     fn cpus(&self) -> Result<Option<u64>, Wrong<'a, 'input>> {
@@ -156,6 +183,7 @@ impl<'a, 'input> Domain<'a, 'input> {
             iothread: driver.is_some_and(iothread) || on_controller.is_some_and(iothread),
             discard: of_driver("discard") == Some("unmap"),
             l2_cache,
+            backing: backing(disk),
         })
     }
 
@@ -178,6 +206,8 @@ impl<'a, 'input> Domain<'a, 'input> {
             (Some("sata"), _) => Some("ahci"),
             (Some("ide"), _) => Some("ide"),
             (Some("nvme"), _) => Some("nvme"),
+            // Of Xen's own front end, which its stacks have anyway.
+            (Some("xen"), _) => return (None, found),
             (
                 Some("scsi"),
                 Some("virtio-scsi" | "virtio-transitional" | "virtio-non-transitional" | "auto"),
@@ -207,6 +237,24 @@ impl<'a, 'input> Domain<'a, 'input> {
             .filter(|(name, _)| child(self.node, name).is_some())
             .map(|(name, why)| LeftOut::new(format!("<{name}>"), *why))
             .collect();
+        found.extend(self.less_memory());
+        let devices: &[(&str, &str)] = &[
+            ("hostdev", "stacks have no devices that are passed on"),
+            ("filesystem", "stacks have no directories of the host in the guest"),
+        ];
+        for (name, why) in devices {
+            let count = self.devices().filter(|node| node.has_tag_name(*name)).count();
+            let of_them = if count > 1 { format!("<{name}>, {count} of them") } else { format!("<{name}>") };
+            found.extend((count > 0).then(|| LeftOut::new(of_them, *why)));
+        }
+        let emulator = self.devices().find(|node| node.has_tag_name("emulator")).and_then(|node| node.text());
+        let is_own = |path: &&str| !USUAL_PLACES.iter().any(|place| path.starts_with(place));
+        found.extend(emulator.map(str::trim).filter(is_own).map(|path| {
+            LeftOut::new(
+                format!("<emulator> {path}"),
+                "the stack has the lab's QEMU; `nestor lab qemu` adds another",
+            )
+        }));
         // It is in a name space of its own.
         let commandline = |node: &Node<'_, '_>| node.tag_name().name() == "commandline";
         if self.node.children().any(|node| commandline(&node)) {
@@ -216,6 +264,18 @@ impl<'a, 'input> Domain<'a, 'input> {
     }
 }
 
+/// Where distributions have the QEMU that libvirt takes by itself.
+const USUAL_PLACES: [&str; 3] = ["/usr/bin/", "/usr/libexec/", "/usr/lib/xen"];
+
+/// The image below the disk's image; an empty element says that there is none.
+fn backing(disk: Node<'_, '_>) -> Option<String> {
+    let below = child(disk, "backingStore").filter(|below| below.has_children())?;
+    let source = child(below, "source");
+    let place =
+        source.and_then(|source| ["file", "dev", "name"].into_iter().find_map(|key| source.attribute(key)));
+    Some(place.unwrap_or("of another kind").to_owned())
+}
+
 fn others_of_disk(disk: Node<'_, '_>, driver: Option<Node<'_, '_>>, left_out: &mut Vec<LeftOut>) {
     let elements: &[(&str, &str)] = &[
         ("iotune", "stacks have no limits"),
@@ -223,8 +283,15 @@ fn others_of_disk(disk: Node<'_, '_>, driver: Option<Node<'_, '_>>, left_out: &m
         ("transient", "writes go to the image and not to a temporary file"),
         ("encryption", "the stack has an image that is not encrypted"),
         ("mirror", "the stack has no copy that goes on beside"),
+        ("blockio", "the stack's disk has blocks of its own size"),
+        ("shareable", "one machine alone has the stack's disk"),
     ];
-    for (name, why) in elements.iter().filter(|(name, _)| child(disk, name).is_some()) {
+    if disk.attribute("device") == Some("lun") {
+        left_out.push(LeftOut::new("device='lun'", "the stack has a disk that passes no SCSI commands on"));
+    }
+    let source = child(disk, "source");
+    let is_there = |name: &str| child(disk, name).or_else(|| child(source?, name)).is_some();
+    for (name, why) in elements.iter().filter(|(name, _)| is_there(name)) {
         left_out.push(LeftOut::new(format!("<{name}>"), *why));
     }
     let attributes: &[(&str, &str)] = &[
@@ -248,6 +315,7 @@ fn store(disk: Node<'_, '_>) -> Store {
         ("network", ..) => {
             Store::Other(format!("a disk by {}", attribute("protocol").unwrap_or("a network")))
         }
+        ("nvme", ..) => Store::Nvme("a disk of the type nvme".to_owned()),
         ("file" | "block", ..) => Store::Other("a drive without an image".to_owned()),
         (kind, ..) => Store::Other(format!("a disk of the type {kind}")),
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use nestor_stack::Bytes;
-use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::layers::hypervisors::{CacheMode, XenGuest};
 use serde::Serialize;
 
 /// A virtual machine.
@@ -32,6 +32,8 @@ pub enum Accelerated {
     Kvm,
     /// QEMU's emulation.
     Emulated,
+    /// Xen, in one of its ways.
+    Xen(XenGuest),
 }
 
 /// A hard disk of it.
@@ -57,6 +59,8 @@ pub struct Disk {
     pub discard: bool,
     /// Memory for the tables of a qcow2 image.
     pub l2_cache: Option<Bytes>,
+    /// The image below its image, if the description names one.
+    pub backing: Option<String>,
     /// What is left out of its stack.
     pub left_out: Vec<LeftOut>,
 }
@@ -70,6 +74,8 @@ pub enum Store {
     FileOnServer(PathBuf),
     /// A block device.
     Device(PathBuf),
+    /// An NVMe disk of the host that QEMU drives itself, in the description's words.
+    Nvme(String),
     /// Something else, in the description's words.
     Other(String),
 }

@@ -173,6 +173,8 @@ fn of_proxmox(text: &str) -> Result<String, ConfigError> {
 
 #[test]
 fn a_machine_of_proxmox_has_a_stack_for_each_disk() {
+    let shared = of_proxmox("virtiofs0: dirid=share").unwrap();
+    assert!(shared.starts_with("virtiofs0: dirid=share: stacks have no directories of the host"), "{shared}");
     insta::assert_snapshot!(of_proxmox(CONFIG).unwrap(), @"
     scsi0 ext4/kvm:disk=virtio-scsi:cache=writeback:aio=io_uring:iothread:discard=unmap:memory=4G:cpus=4/nvme
       scsi0: LVM's thin provisioning: the stack has the disk itself
@@ -260,6 +262,63 @@ fn a_domain_of_libvirt_has_a_stack_for_each_disk() {
     );
     assert!(refused(&DOMAIN.replace("GiB", "gallons")).starts_with("a.xml:3: <memory>: `2` is no size"));
     assert!(refused(&"<domain>".repeat(100_000)).contains("nested deeper"));
+}
+
+/// A domain of this type with a disk, further elements and an operating system.
+fn of_libvirt(kind: &str, disk: &str, others: &str, os: &str) -> String {
+    let domain = format!(
+        "<domain type='{kind}'><memory unit='GiB'>2</memory><os><type>{os}</type></os><devices>{disk}{others}</devices></domain>"
+    );
+    shown(&libvirt::read("a.xml", &domain).unwrap(), &facts())
+}
+
+const IMAGE: &str =
+    "<disk type='file'><driver type='raw'/><source file='/srv/a'/><target dev='xvda' bus='xen'/></disk>";
+
+#[test]
+fn what_stacks_have_not_of_a_disk_is_said() {
+    let disk = "<disk type='file' device='lun'><driver type='qcow2'/><source file='/srv/a'><encryption format='luks'/></source>\
+                <backingStore type='file'><source file='/srv/base'/><backingStore/></backingStore><target dev='vda' bus='virtio'/>\
+                <blockio logical_block_size='4096'/><shareable/></disk>";
+    let others = "<hostdev/><hostdev/><filesystem type='mount'><driver type='virtiofs'/></filesystem><emulator>/opt/qemu</emulator>\
+                  </devices><currentMemory unit='GiB'>1</currentMemory><devices>";
+    insta::assert_snapshot!(of_libvirt("kvm", disk, others, "hvm"), @"
+    vda ext4/kvm:cache=writeback:memory=2G/qcow2/xfs/nvme
+      vda: device='lun': the stack has a disk that passes no SCSI commands on
+      vda: <encryption>: the stack has an image that is not encrypted
+      vda: <blockio>: the stack's disk has blocks of its own size
+      vda: <shareable>: one machine alone has the stack's disk
+      vda: backing image /srv/base: the stack has an image of its own, without one below it
+    <currentMemory> of 1G: the stack's guest has all of its memory
+    <hostdev>, 2 of them: stacks have no devices that are passed on
+    <filesystem>: stacks have no directories of the host in the guest
+    <emulator> /opt/qemu: the stack has the lab's QEMU; `nestor lab qemu` adds another
+    ");
+    let usual = of_libvirt("kvm", "", "<emulator>/usr/bin/qemu-system-x86_64</emulator>", "hvm");
+    assert_eq!(usual, "");
+}
+
+#[test]
+fn an_nvme_disk_of_the_host_is_one_in_the_stack() {
+    let disk = "<disk type='nvme'><source type='pci'><address bus='0x01'/></source><target dev='vda' bus='virtio'/></disk>";
+    insta::assert_snapshot!(of_libvirt("kvm", disk, "", "hvm"), @"
+    vda ext4/kvm:cache=writeback:memory=2G/nvme
+      vda: a disk of the type nvme: QEMU drives it itself; the stack's host has a driver for it
+    ");
+    let line = "-accel kvm -m 1G -blockdev driver=nvme,node-name=d,device=0000:01:00.0,namespace=1 -device virtio-blk-pci,drive=d";
+    assert!(of_qemu(line).starts_with("d ext4/kvm:cache=writeback:memory=1G/nvme\n"), "{}", of_qemu(line));
+}
+
+#[test]
+fn a_domain_of_xen_has_the_layer_of_xen() {
+    insta::assert_snapshot!(of_libvirt("xen", IMAGE, "", "linux"), @"xvda ext4/xen:memory=2G/raw/xfs/nvme");
+    insta::assert_snapshot!(of_libvirt("xen", IMAGE, "", "xenpvh"), @"xvda ext4/xen:guest=pvh:memory=2G/raw/xfs/nvme");
+    insta::assert_snapshot!(of_libvirt("xen", &IMAGE.replace("raw", "qcow2"), "", "hvm"), @"
+    xvda ext4/xen:guest=pvh:memory=2G/raw/xfs/nvme
+      xvda: image format qcow2: Xen's block back end reads raw images only; the stack has raw
+    a domain of the type hvm: stacks have no devices that QEMU emulates for Xen; the stack has guest=pvh
+    ");
+    assert!(of_libvirt("lxc", "", "", "exe").contains("hypervisor lxc: stacks have none like it"));
 }
 
 #[test]

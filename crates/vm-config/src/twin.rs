@@ -1,5 +1,6 @@
 //! The stack that a virtual disk is, and what it leaves out.
 
+use nestor_stack::layers::hypervisors::XenGuest;
 use nestor_stack::layers::hypervisors::devices::device_model;
 use nestor_stack::{Bytes, DeviceKind, Link, MediumClass, Stack, registry};
 
@@ -37,10 +38,15 @@ fn twin(machine: &VirtualMachine, disk: &Disk, facts: &HostFacts) -> Result<Twin
     left_out.extend(facts.unknown.iter().map(|why| LeftOut::new(&disk.name, why)));
     let below = below(disk, facts, &mut left_out);
     let hypervisor = match machine.accelerated {
-        Accelerated::Kvm => "kvm",
-        Accelerated::Emulated => "tcg",
+        Accelerated::Kvm => vec!["kvm".to_owned()],
+        Accelerated::Emulated => vec!["tcg".to_owned()],
+        Accelerated::Xen(XenGuest::Pv) => vec!["xen".to_owned()],
+        Accelerated::Xen(guest) => vec!["xen".to_owned(), format!("guest={}", guest.name())],
     };
-    let mut draft = Draft { hypervisor: vec![hypervisor.to_owned()], image: below.image, rest: below.rest };
+    let mut draft = Draft { hypervisor, image: below.image, rest: below.rest };
+    if let Accelerated::Xen(_) = machine.accelerated {
+        draft.fit_xen(disk, &mut left_out);
+    }
     let mut stack = draft.stack()?;
     for wish in of_machine(machine, disk, &mut left_out) {
         draft.hypervisor.push(wish.option);
@@ -78,6 +84,21 @@ impl Draft {
         Stack::parse(&layers.join("/"))
     }
 
+    /// Leaves out what Xen has no back end for: its disks are raw images and devices of the machine around it.
+    fn fit_xen(&mut self, disk: &Disk, left_out: &mut Vec<LeftOut>) {
+        if let Some(format) = self.image.first_mut().filter(|format| *format != "raw") {
+            let why = "Xen's block back end reads raw images only; the stack has raw";
+            left_out.push(LeftOut::new(format!("{}: image format {format}", disk.name), why));
+            *format = "raw".to_owned();
+        }
+        if self.rest.starts_with("nfs/") {
+            let why =
+                format!("stacks have no link below Xen; the stack has {USUAL_FILE_SYSTEM} on a hard disk");
+            left_out.push(LeftOut::new(format!("{}: the server", disk.name), why));
+            self.rest = format!("{USUAL_FILE_SYSTEM}/hdd");
+        }
+    }
+
     /// The stack with the option that was just added, or without it if Nestor refuses it.
     fn accepted(&mut self, before: Stack, what: String, part: Part, left_out: &mut Vec<LeftOut>) -> Stack {
         self.stack().unwrap_or_else(|error| {
@@ -110,6 +131,23 @@ impl Wish {
 }
 
 fn of_machine(machine: &VirtualMachine, disk: &Disk, left_out: &mut Vec<LeftOut>) -> Vec<Wish> {
+    let mut wishes = match machine.accelerated {
+        Accelerated::Kvm | Accelerated::Emulated => of_disk(disk, left_out),
+        // Its disks are those of blkfront, whatever QEMU would do.
+        Accelerated::Xen(_) => Vec::new(),
+    };
+    if let Some(memory) = machine.memory {
+        let whole = Bytes::mib(memory.get() >> 20);
+        wishes.push(Wish { option: format!("memory={whole}"), what: format!("memory of {memory}") });
+    }
+    if let Some(cpus) = machine.cpus {
+        wishes.push(Wish { option: format!("cpus={cpus}"), what: format!("{cpus} virtual processors") });
+    }
+    wishes
+}
+
+/// How QEMU has a disk.
+fn of_disk(disk: &Disk, left_out: &mut Vec<LeftOut>) -> Vec<Wish> {
     let mut wishes = Vec::new();
     if let Some(controller) = disk.controller {
         wishes.push(Wish::new(disk, "disk", controller));
@@ -127,13 +165,6 @@ fn of_machine(machine: &VirtualMachine, disk: &Disk, left_out: &mut Vec<LeftOut>
     if disk.discard {
         wishes.push(Wish::new(disk, "discard", "unmap"));
     }
-    if let Some(memory) = machine.memory {
-        let whole = Bytes::mib(memory.get() >> 20);
-        wishes.push(Wish { option: format!("memory={whole}"), what: format!("memory of {memory}") });
-    }
-    if let Some(cpus) = machine.cpus {
-        wishes.push(Wish { option: format!("cpus={cpus}"), what: format!("{cpus} virtual processors") });
-    }
     wishes
 }
 
@@ -144,6 +175,11 @@ fn of_image(
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<Wish> {
     let mut wishes = Vec::new();
+    let backing = image.map_or(disk.backing.as_ref(), |image| image.backing.as_ref());
+    if let Some(backing) = backing {
+        let why = "the stack has an image of its own, without one below it";
+        left_out.push(LeftOut::new(format!("{}: backing image {backing}", disk.name), why));
+    }
     let Some(format) = layer.first() else { return wishes };
     let is_qcow2 = format == "qcow2";
     if let (true, Some(size)) = (is_qcow2, disk.l2_cache) {
@@ -162,10 +198,6 @@ fn of_image(
         "qcow2" if is_full => wishes.push(Wish::new(disk, "prealloc", "full")),
         "vmdk" => wishes.extend(image.create_type.as_ref().map(|kind| Wish::new(disk, "subformat", kind))),
         _ => {}
-    }
-    if let Some(backing) = &image.backing {
-        let why = "the stack has an image of its own, without one below it";
-        left_out.push(LeftOut::new(format!("{}: backing image {backing}", disk.name), why));
     }
     if image.encrypted {
         let why = "the stack has an image that is not encrypted";
@@ -191,6 +223,11 @@ fn below(disk: &Disk, facts: &HostFacts, left_out: &mut Vec<LeftOut>) -> Below {
         }
     };
     match &disk.store {
+        Store::Nvme(what) => {
+            let why = "QEMU drives it itself; the stack's host has a driver for it";
+            left_out.push(LeftOut::new(format!("{}: {what}", disk.name), why));
+            Below { image: Vec::new(), rest: medium }
+        }
         Store::Other(what) => {
             let why = "stacks have nothing like it; the stack has a local disk";
             left_out.push(LeftOut::new(format!("{}: {what}", disk.name), why));
@@ -269,6 +306,9 @@ fn file_system(disk: &Disk, facts: &HostFacts, left_out: &mut Vec<LeftOut>) -> S
 }
 
 fn medium(disk: &Disk, facts: &HostFacts, left_out: &mut Vec<LeftOut>) -> String {
+    if let Store::Nvme(_) = disk.store {
+        return "nvme".to_owned();
+    }
     if matches!(disk.store, Store::Other(_) | Store::FileOnServer(_))
         || matches!(facts.under.file_system.as_deref(), Some("nfs" | "nfs4"))
     {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use nestor_report::{CompareView, compare_text, gate_text};
 use nestor_results::gate::{check_rules, judge, worst};
 use nestor_results::{Doubt, GateAnswer, StoredRun, Study, TraceCost, WrittenStack, trace_costs};
@@ -28,23 +28,27 @@ struct Sides<'a> {
 /// # Errors
 /// What is wrong with the stacks or the workload, or why there is nothing to compare.
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
-    let stacks: Vec<&str> = arguments.stacks.iter().map(String::as_str).collect();
-    let in_order = [&stacks[..], &[&arguments.workload]].concat();
+    let (stacks, workload) = arguments.stacks_and_workload().map_err(anyhow::Error::msg)?;
+    let stacks: Vec<&str> = stacks.iter().map(String::as_str).collect();
+    let in_order = [&stacks[..], &[workload]].concat();
     require_order(&in_order, stacks.len(), "the stacks come first, then the workload")?;
-    let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
+    let mut study = one_off(&stacks, workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
-    candidates(&study, arguments)?;
+    candidates(&study, &stacks, arguments)?;
     let [workload] = study.workloads.as_slice() else {
-        bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
+        bail!("compare needs one workload; `{workload}` expands to {}", study.workloads.len());
     };
     check_rules(&arguments.fail_if, workload)?;
     session::check_study(&study, &arguments.lab)?;
     // A name that is not there leaves no file behind.
-    let saved_as = |name| gate::saved(name, workload, &open_for(&arguments.lab, Access::Plans)?);
+    let saved_as = |name: &str| {
+        let store = open_for(&arguments.lab, Access::Reads);
+        gate::saved(name, workload, &store.with_context(|| format!("there is no baseline `{name}`"))?)
+    };
     let saved = arguments.against.as_deref().map(saved_as).transpose()?;
     study.against =
         arguments.against.as_deref().zip(saved.as_deref()).map(|(name, runs)| gate::noted(name, runs));
-    let candidates = candidates(&study, arguments)?;
+    let candidates = candidates(&study, &stacks, arguments)?;
     let workload = &study.workloads[0];
     let mut store = open_for(&arguments.lab, Access::Adds)?;
     expected::say(&study, &arguments.lab, &store)?;
@@ -82,11 +86,15 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
 }
 
 /// The stacks that are judged.
-fn candidates<'a>(study: &'a Study, arguments: &CompareArguments) -> Result<&'a [WrittenStack]> {
+fn candidates<'a>(
+    study: &'a Study,
+    stacks: &[&str],
+    arguments: &CompareArguments,
+) -> Result<&'a [WrittenStack]> {
     match study.stacks.as_slice() {
         candidates if arguments.against.is_some() => Ok(candidates),
         [_, candidates @ ..] if !candidates.is_empty() => Ok(candidates),
-        _ => bail!("{}", one_stack(&arguments.stacks)),
+        _ => bail!("{}", one_stack(stacks)),
     }
 }
 
@@ -115,8 +123,8 @@ fn answers(sides: &Sides<'_>, arguments: &CompareArguments) -> Result<Vec<Vec<Ga
 }
 
 /// Why one stack is not enough.
-fn one_stack(stacks: &[String]) -> String {
-    let stack = stacks.first().map_or("", String::as_str);
+fn one_stack(stacks: &[&str]) -> String {
+    let stack = stacks.first().copied().unwrap_or_default();
     let are = if stacks.len() > 1 { "these are one and the same" } else { "this is one" };
     format!(
         "nestor compare needs different stacks, and {are}: `{stack}`\n  \

@@ -1,6 +1,7 @@
 //! `nestor complete`: what may follow the last word of a command line, where only the program knows it.
 
 use clap::{Arg, Command};
+use nestor_advise::settle::disputes;
 use nestor_disk::profiles::PROFILES;
 use nestor_stack::latest_alternative;
 use nestor_text::Completion;
@@ -17,14 +18,30 @@ enum Written {
     Study,
     PublishedStudy,
     Profile,
+    Place,
+    /// One that `advise --settle` settles.
+    Question,
 }
+
+/// Places, and how those begin that have a name or an address.
+const PLACES: [(&str, &str); 7] = [
+    ("emulated", "a modelled machine, in virtual time where that is faster"),
+    ("emulated:time=virtual", "results repeat to the last bit"),
+    ("emulated:time=real", "as fast as this machine is"),
+    ("this", "this machine"),
+    ("ssh:", "another machine"),
+    ("domain:", "a virtual machine of libvirt's"),
+    ("ec2:", "an instance of a cloud"),
+];
+
+/// In place of the name of a command: the argument means the same in all.
+const ANY: &str = "";
 
 /// The arguments that this program completes itself: the command without those around it, the argument, and what it is.
 const COMPLETED: &[(&str, &str, Written)] = &[
     ("run", "stack", Written::Stack),
     ("run", "workload", Written::Workload),
-    ("compare", "stacks", Written::StackOrWorkload),
-    ("compare", "workload", Written::StackOrWorkload),
+    ("compare", "words", Written::StackOrWorkload),
     ("stack", "stacks", Written::Stack),
     ("predict", "workload", Written::Workload),
     ("predict", "from", Written::Stack),
@@ -35,6 +52,8 @@ const COMPLETED: &[(&str, &str, Written)] = &[
     ("replicate", "paper", Written::PublishedStudy),
     ("check", "profile", Written::Profile),
     ("serve", "profile", Written::Profile),
+    ("advise", "settle", Written::Question),
+    (ANY, "on", Written::Place),
 ];
 
 /// Prints what the last word can become, a line each: the word, a tab, and a few words about it. Nothing where the shell knows more.
@@ -63,6 +82,10 @@ fn candidates(written: Written, text: &str) -> Vec<Completion> {
         let begun = studies.filter(|study| study.name.starts_with(text));
         begun.map(|study| Completion::new(study.name, study.source.unwrap_or_default())).collect()
     };
+    let of_names = |names: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
+        let begun = names.filter(|(name, _)| begins(name));
+        begun.map(|(name, summary)| Completion::new(name, summary)).collect()
+    };
     match written {
         Written::Stack => nestor_stack::completions(text, &profiles_of),
         Written::Workload => nestor_workload::completions(text),
@@ -73,8 +96,11 @@ fn candidates(written: Written, text: &str) -> Vec<Completion> {
         }
         Written::Study => of_studies(&mut OWN_STUDIES.iter()),
         Written::PublishedStudy => of_studies(&mut published()),
-        Written::Profile => {
-            PROFILES.iter().map(|p| p.name).filter(begins).map(|name| Completion::new(name, "")).collect()
+        Written::Profile => of_names(&mut PROFILES.iter().map(|profile| (profile.name, ""))),
+        Written::Place => of_names(&mut PLACES.into_iter()),
+        Written::Question => {
+            let listed = ("list", "what each asks");
+            of_names(&mut disputes().map(|dispute| (dispute.id, dispute.question)).chain([listed]))
         }
     }
 }
@@ -106,19 +132,20 @@ fn written_there(of: &Command, before: &[String], last: &str) -> Option<Written>
         // The last one takes all that follow.
         None => command.get_positionals().nth(positional).or_else(|| command.get_positionals().last())?,
     };
-    let is_it =
-        |(name, id, _): &&(&str, &str, Written)| command.get_name() == *name && argument.get_id() == *id;
+    let is_it = |(name, id, _): &&(&str, &str, Written)| {
+        [ANY, command.get_name()].contains(name) && argument.get_id() == *id
+    };
     COMPLETED.iter().find(is_it).map(|(.., written)| *written)
 }
 
-/// The option that a word is, if its value is the word after it.
+/// The option that a word is, if the word after it is its value. One that may go without takes it too.
 fn option_with_value<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     let named = |argument: &&Arg| match word.strip_prefix("--") {
         Some(long) => argument.get_long() == Some(long),
         None => argument.get_short().is_some_and(|short| word == format!("-{short}")),
     };
-    let needs_value = |argument: &&Arg| argument.get_num_args().is_some_and(|number| number.min_values() > 0);
-    command.get_arguments().find(named).filter(needs_value)
+    let takes_value = |argument: &&Arg| argument.get_num_args().is_some_and(|number| number.takes_values());
+    command.get_arguments().find(named).filter(takes_value)
 }
 
 #[cfg(test)]
@@ -138,7 +165,7 @@ mod tests {
         let all = Cli::command();
         for (name, id, _) in COMPLETED {
             let commands = all.get_subcommands().flat_map(|c| std::iter::once(c).chain(c.get_subcommands()));
-            let mut named = commands.filter(|command| command.get_name() == *name);
+            let mut named = commands.filter(|command| [ANY, command.get_name()].contains(name));
             assert!(named.any(|c| c.get_arguments().any(|argument| argument.get_id() == *id)), "{name} {id}");
         }
     }
@@ -158,7 +185,13 @@ mod tests {
         assert_eq!(offered("study qu"), ["quick"]);
         assert_eq!(offered("replicate n"), ["nested-fs"]);
         assert_eq!(offered("disk check wd-r"), ["wd-re3"]);
-        for elsewhere in ["", "ru", "run --o", "run --store re", "report ext4/kv", "lab build ext4/kv"] {
+        assert_eq!(offered("run --on th"), ["this"]);
+        assert_eq!(offered("study quick --on emulated:"), ["emulated:time=virtual", "emulated:time=real"]);
+        assert_eq!(offered("advise --settle K4"), ["K4"]);
+        assert!(offered("advise --settle ").contains(&"list".to_owned()));
+        for elsewhere in
+            ["", "ru", "run --o", "run --store re", "run --trace ", "report ext4/kv", "lab build ext4/kv"]
+        {
             assert_eq!(offered(elsewhere), [""; 0], "{elsewhere}");
         }
     }

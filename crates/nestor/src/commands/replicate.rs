@@ -14,6 +14,7 @@ use crate::commands::study_results::write_results;
 use crate::output::{print_json, style, table};
 use crate::results_file::{Access, open_for};
 use crate::studies::published;
+use crate::whole_file::require_folder;
 
 /// A published study, as it is listed.
 #[derive(Serialize)]
@@ -33,6 +34,10 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         let names: Vec<&str> = published().map(|study| study.name).collect();
         bail!("there is no published study `{name}`\n  the published studies are: {}", names.join(", "));
     };
+    if let Some(directory) = &arguments.results_to {
+        require_folder(directory)
+            .with_context(|| format!("cannot use --results-to {}", directory.display()))?;
+    }
     let access = match (arguments.claims, arguments.how.plan) {
         (true, _) => Access::Reads,
         (false, true) => Access::Plans,

@@ -27,6 +27,7 @@ const NEWEST: usize = 50;
 /// # Errors
 /// When there is no such run or study, or the report cannot be written.
 pub fn run(arguments: &ReportArguments) -> Result<()> {
+    require_folders(arguments)?;
     let access = if arguments.merge.is_some() { Access::Adds } else { Access::Reads };
     let mut store = results_file::open(arguments.store.as_ref(), access)?;
     if let Some(other) = &arguments.merge {
@@ -37,6 +38,16 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
         (Some(Subject::Study(name)), _) | (None, Some(name)) => of_study(&store, name, arguments),
         (None, None) => list(&store, arguments),
     }
+}
+
+/// Refuses files in folders that are not there, before any of them is written.
+fn require_folders(arguments: &ReportArguments) -> Result<()> {
+    let ReportArguments { output, picture, time_picture, csv, markdown, parquet, .. } = arguments;
+    for file in [output, picture, time_picture, csv, markdown, parquet].into_iter().flatten() {
+        whole_file::require_folder(file)
+            .with_context(|| format!("{} could not be written", file.display()))?;
+    }
+    Ok(())
 }
 
 /// What another file added, and whether what was measured twice is the same.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use nestor_report::{RunView, run_text};
 use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
@@ -14,6 +14,7 @@ use crate::order::require_order;
 use crate::output::{print_json, say, style};
 use crate::results_file::{Access, open_for};
 use crate::session;
+use crate::whole_file::require_directory;
 use nestor_results::{WrittenStack, WrittenWorkload, written_stacks};
 
 /// Measures one workload on one or several stacks and shows what each layer did.
@@ -179,7 +180,7 @@ fn with_costs(views: &[RunView], costs: &[TraceCost]) -> Result<serde_json::Valu
 /// What the command line says of tracing goes into the study.
 ///
 /// # Errors
-/// What does not go together.
+/// What does not go together; requests cannot be kept where they are to be.
 pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
     study.trace = arguments.trace_mode(study.trace);
     study.trace_cost |= arguments.trace_cost;
@@ -188,6 +189,10 @@ pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
     }
     if arguments.trace_to.is_some() && study.trace != TraceMode::Full {
         bail!("only `--trace full` keeps requests; omit `--trace` or `--trace-to`");
+    }
+    if let Some(directory) = &arguments.trace_to {
+        require_directory(directory)
+            .with_context(|| format!("cannot use --trace-to {}", directory.display()))?;
     }
     Ok(())
 }

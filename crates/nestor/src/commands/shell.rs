@@ -13,8 +13,9 @@ pub fn completions(shell: Shell, of: Command) {
 }
 
 /// What the library makes of the commands, and behind it what asks the program about the rest.
-fn completion_script(shell: Shell, mut of: Command) -> String {
+fn completion_script(shell: Shell, of: Command) -> String {
     let mut text = Vec::new();
+    let mut of = visible(&of);
     clap_complete::generate(shell, &mut of, "nestor", &mut text);
     let text = String::from_utf8_lossy(&text);
     match shell {
@@ -27,6 +28,16 @@ fn completion_script(shell: Shell, mut of: Command) -> String {
         }
         _ => text.into_owned(),
     }
+}
+
+/// The same commands without hidden ones, which the library offers in some shells.
+fn visible(command: &Command) -> Command {
+    let kept = Command::new(command.get_name().to_owned())
+        .args(command.get_arguments().cloned())
+        .groups(command.get_groups().cloned())
+        .subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible));
+    let kept = command.get_about().into_iter().fold(kept, |kept, about| kept.about(about.clone()));
+    command.get_version().into_iter().fold(kept, |kept, version| kept.version(version.to_owned()))
 }
 
 /// Prints the manual page of the whole program.
@@ -70,6 +81,17 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         assert!(!names.iter().any(|name| name.contains("agent") || name.contains("help")), "{names:?}");
+    }
+
+    #[test]
+    fn hidden_commands_are_not_completed() {
+        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh, Shell::Elvish, Shell::PowerShell] {
+            let text = completion_script(shell, Cli::command());
+            for name in ["domain-agent", "nestor,slurm-task", "\"slurm-task\"", "slurm__task", "load,timed"] {
+                assert!(!text.contains(name), "{shell}: {name}");
+            }
+            assert!(text.contains("replicate") && text.contains("completions"), "{shell}");
+        }
     }
 
     #[test]

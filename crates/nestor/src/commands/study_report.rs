@@ -12,9 +12,9 @@ pub fn of_study(record: &StudyRecord) -> RunFilter {
     RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() }
 }
 
-/// Writes a report where the user finds it.
+/// Writes a report where the user finds it; the folder of one that is named has to have been looked at.
 pub fn write_report(path: &Path, html: &str) -> Result<()> {
-    whole_file::write(path, html.as_bytes())
+    whole_file::write_in_own(path, html.as_bytes())
         .with_context(|| format!("the report {} could not be written", path.display()))
 }
 

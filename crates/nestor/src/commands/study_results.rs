@@ -26,7 +26,7 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     refuse_foreign(&directory.join("README.md"))?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
-        whole_file::write(&path, visible(text).as_bytes())
+        whole_file::write_in_own(&path, visible(text).as_bytes())
             .with_context(|| format!("{} could not be written", path.display()))
     };
     let report = StudyReport::from_store(store, record)?;

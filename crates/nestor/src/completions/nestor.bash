@@ -1,5 +1,5 @@
 
-# Stacks, workloads, studies and profiles come from the program itself, everything else from what is above.
+# Stacks, workloads, studies, profiles and places come from the program itself, everything else from what is above.
 _nestor_asks() {
     local line=${COMP_LINE:0:COMP_POINT} word before one
     local -a words found

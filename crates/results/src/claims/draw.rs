@@ -86,8 +86,8 @@ fn lines(rows: &[FigureRow], confidence: f64) -> Vec<SeriesLine> {
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
-    let two_directions = matches!(query.kind, FigureKind::Heat | FigureKind::Surface | FigureKind::Table);
-    found.require(if two_directions { &["series", "x", "y"] } else { &["x", "y"] })?;
+    let two_directions = query.kind.has_two_directions();
+    found.require(query.kind.columns())?;
     check_names(found, &["panel", "series", "x"]).map_err(|e| e.to_string())?;
     let rows: Vec<FigureRow> = found.rows().filter_map(|row| figure_row(query.kind, row)).collect();
     check_panels(&rows).map_err(|e| e.to_string())?;

@@ -57,6 +57,18 @@ pub enum FigureKind {
     Surface,
 }
 
+impl FigureKind {
+    /// Whether a value has its place in two directions.
+    pub(super) fn has_two_directions(self) -> bool {
+        matches!(self, Self::Heat | Self::Surface | Self::Table)
+    }
+
+    /// The columns that its query has to return.
+    pub(super) fn columns(self) -> &'static [&'static str] {
+        if self.has_two_directions() { &["series", "x", "y"] } else { &["x", "y"] }
+    }
+}
+
 /// A figure with its values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

@@ -7,6 +7,9 @@ use super::kept::{Kept, MOST_FINDINGS, TooMuch, check_sentences};
 use super::query;
 use crate::store::StudyRecord;
 
+/// The columns that a query has to return.
+pub(super) const COLUMNS: &[&str] = &["sentence"];
+
 /// What is asked of the results, to be answered in sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FindingQuery {
@@ -46,7 +49,7 @@ pub(super) fn findings_by(evidence: &Evidence, study: &StudyRecord, kept: &mut K
 
 fn answer(evidence: &Evidence, query: &FindingQuery) -> Finding {
     let sentences = query::run(evidence, &query.sql).and_then(|found| {
-        found.require(&["sentence"])?;
+        found.require(COLUMNS)?;
         check_sentences(&found).map_err(|e| e.to_string())?;
         // A sentence of which a number is missing is NULL: it was not measured.
         Ok(found.rows().filter_map(|row| row.text("sentence")).collect::<Vec<_>>())

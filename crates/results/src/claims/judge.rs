@@ -253,8 +253,24 @@ fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement
     })
 }
 
+const CONSTANT_COLUMNS: &[&str] = &["found", "expected"];
+const SETUP_COLUMNS: &[&str] = &["what", "found", "published"];
+
+/// Refuses what the query of a claim would find if it lacks a column.
+///
+/// # Errors
+///
+/// Which one, and which there are.
+pub(super) fn require_columns(kind: ClaimKind, found: &Found) -> Result<(), String> {
+    found.require(match kind {
+        ClaimKind::Setup => SETUP_COLUMNS,
+        ClaimKind::Constant => CONSTANT_COLUMNS,
+        ClaimKind::Ratio | ClaimKind::Predicate => ratio::columns_of(found),
+    })
+}
+
 fn judge_constant(found: &Found, expected: Option<Expected>) -> Result<Judgement, String> {
-    found.require(&["found", "expected"])?;
+    found.require(CONSTANT_COLUMNS)?;
     let tolerance = match expected {
         Some(Expected::Within { tolerance }) => tolerance,
         _ => 0.0,
@@ -275,7 +291,7 @@ fn judge_constant(found: &Found, expected: Option<Expected>) -> Result<Judgement
 }
 
 fn judge_setup(found: &Found) -> Result<Judgement, String> {
-    found.require(&["what", "found", "published"])?;
+    found.require(SETUP_COLUMNS)?;
     let deviations: Vec<String> = found
         .rows()
         .filter(|row| !is_equal(*row, "found", "published", 0.0))

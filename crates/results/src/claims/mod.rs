@@ -4,6 +4,7 @@
 //! study ([`evidence`]) and turn what they find into verdicts ([`verdict`]) and values.
 
 mod changes;
+mod check;
 mod claim;
 pub(crate) mod draw;
 mod evidence;
@@ -25,6 +26,7 @@ mod tally;
 mod verdict;
 mod why;
 
+pub(crate) use check::check_queries;
 pub use claim::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Verdict};
 pub use draw::figures;
 #[cfg(test)]

@@ -43,13 +43,13 @@ const CLAIM_KEYS: [&str; 11] =
     ["id", "title", "place", "paper", "kind", "expected", "margin", "band", "sql", "not_testable", "note"];
 const FIGURE_KEYS: [&str; 8] = ["id", "title", "kind", "x", "y", "alike", "better", "sql"];
 const FINDING_KEYS: [&str; 3] = ["id", "title", "sql"];
-const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
+pub(super) const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("setup", ClaimKind::Setup),
     ("constant", ClaimKind::Constant),
     ("ratio", ClaimKind::Ratio),
     ("predicate", ClaimKind::Predicate),
 ];
-const FIGURE_KINDS: [(&str, FigureKind); 6] = [
+pub(super) const FIGURE_KINDS: [(&str, FigureKind); 6] = [
     ("bars", FigureKind::Bars),
     ("heat", FigureKind::Heat),
     ("line", FigureKind::Line),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use rusqlite::types::Value;
+use rusqlite::{Connection, Statement};
 
 use super::evidence::{Evidence, TABLES};
 use super::limits::{
@@ -134,17 +134,38 @@ pub(super) fn run(evidence: &Evidence, sql: &str) -> Result<Found, String> {
     within_time(connection, TIME_LIMIT, || run_within_memory(connection, sql))
 }
 
+/// The columns that a query would return, without rows: it is only prepared.
+///
+/// # Errors
+///
+/// As of [`run`].
+pub(super) fn columns(evidence: &Evidence, sql: &str) -> Result<Found, String> {
+    within_limits(evidence.connection(), sql, |connection, sql| {
+        let columns = columns_of(&prepared(connection, sql)?);
+        Ok(Found { columns: columns.into(), rows: Vec::new() })
+    })
+}
+
 fn run_within_memory(connection: &Connection, sql: &str) -> Result<Found, String> {
+    within_limits(connection, sql, run_unlimited)
+}
+
+fn within_limits(
+    connection: &Connection,
+    sql: &str,
+    work: impl FnOnce(&Connection, &str) -> Result<Found, String>,
+) -> Result<Found, String> {
     if sql.len() > MOST_SQL_BYTES {
         return Err(format!("it is {} bytes long; the limit is {MOST_SQL_BYTES}", sql.len()));
     }
     let _memory = Memory::limit();
     let _sizes = Sizes::lower(connection).map_err(|e| format!("SQLite says: {e}"))?;
-    run_unlimited(connection, sql)
+    work(connection, sql)
 }
 
-fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
-    let in_words = |error: rusqlite::Error| match error.sqlite_error_code() {
+/// What an error of a query means.
+fn in_words(connection: &Connection, sql: &str, error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => {
             format!("it was stopped after {} s", TIME_LIMIT.as_secs())
         }
@@ -154,18 +175,26 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
         Some(rusqlite::ErrorCode::OutOfMemory) => {
             format!("it was stopped because it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20)
         }
-        _ => match too_large(&error) {
+        _ => match too_large(error) {
             Some(limit) => limit,
-            None => format!("{}; {}", said(&error), what_there_is(connection, sql)),
+            None => format!("{}; {}", said(error), what_there_is(connection, sql)),
         },
-    };
-    let mut statement = connection.prepare(sql).map_err(|error| match error.sqlite_error_code() {
+    }
+}
+
+fn columns_of(statement: &Statement<'_>) -> Vec<String> {
+    statement.column_names().into_iter().map(str::to_owned).collect()
+}
+
+/// A query that only reads, ready to be run.
+fn prepared<'c>(connection: &'c Connection, sql: &str) -> Result<Statement<'c>, String> {
+    let statement = connection.prepare(sql).map_err(|error| match error.sqlite_error_code() {
         // What SQLite says of too many instructions, too.
         Some(rusqlite::ErrorCode::OutOfMemory) => format!(
             "it takes over {MOST_INSTRUCTIONS} instructions or {} MiB of memory to run; make it shorter",
             MOST_MEMORY_BYTES >> 20
         ),
-        _ => in_words(error),
+        _ => in_words(connection, sql, &error),
     })?;
     // An ATTACH or a PRAGMA counts as reading, but gives no table that could be evidence.
     let first_word: String = sql.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
@@ -173,7 +202,13 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
     if !statement.readonly() || !selects || statement.column_count() == 0 {
         return Err("it is not a read-only query: it must begin with SELECT or WITH".to_owned());
     }
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    Ok(statement)
+}
+
+fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
+    let in_words = |error| in_words(connection, sql, &error);
+    let mut statement = prepared(connection, sql)?;
+    let columns = columns_of(&statement);
     let mut size = Size::of(&columns);
     let mut rows: Vec<Arc<[Value]>> = Vec::new();
     let mut cursor = statement.query([]).map_err(in_words)?;

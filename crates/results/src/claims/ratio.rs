@@ -70,7 +70,7 @@ pub(super) fn judge(
 }
 
 /// How the rows say what they compare.
-fn columns_of(found: &Found) -> &'static [&'static str] {
+pub(super) fn columns_of(found: &Found) -> &'static [&'static str] {
     if found.has("member") {
         &["member", "block", "value"]
     } else if found.has("pseudovalue") {

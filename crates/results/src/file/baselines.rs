@@ -10,41 +10,65 @@ use super::{Reader, Value};
 use crate::complaint::{Complaint, Complaints};
 use crate::{Study, WrittenStack, written_stacks};
 
+/// What makes a stack its baseline.
+type BaselineRule = fn(&Stack) -> Stack;
+
+/// What the stacks of a study are compared with.
+pub(super) enum Baseline<'a> {
+    /// One for all, with where it is written.
+    One(&'a Value<'a>, WrittenStack),
+    /// For each its own.
+    Rule(BaselineRule),
+}
+
+/// Gives each stack the baseline that the rule makes of it, and adds that where it is missing.
+fn set_by_rule(study: &mut Study, rule: BaselineRule) {
+    for stack in study.stacks.clone() {
+        let baseline = stack.value().map_or_else(|| stack.clone(), |stack| rule(stack).into());
+        if !study.stacks.contains(&baseline) {
+            study.stacks.push(baseline.clone());
+        }
+        study.baselines.insert(baseline.clone(), baseline.clone());
+        study.baselines.insert(stack, baseline);
+    }
+}
+
 impl<'a> Reader<'a> {
     pub(super) fn set_baselines(&self, study: &mut Study) -> Result<(), Complaint> {
         self.set_baselines_of_all(study)?;
         self.set_baselines_of_parts(study)
     }
 
-    fn set_baselines_of_all(&self, study: &mut Study) -> Result<(), Complaint> {
+    /// What the stacks are compared with, as far as it can be told without them.
+    pub(super) fn baseline(&self) -> Result<Baseline<'a>, Complaint> {
         match (self.value("baseline"), self.value("baselines")) {
             (Some(_), Some(rule)) => Err(self
                 .source
                 .complain(rule.span(), "the study has both `baseline` and `baselines`")
                 .help("`baseline` names one stack for all; `baselines` is a rule; keep one of them")),
-            (Some(value), None) => self.one_baseline(study, value),
-            (None, Some(value)) => self.baseline_rule(study, value),
-            (None, None) => self
-                .needed(
-                    "baseline",
-                    "the stack that the others are compared with (or write baselines = \"raw-disk\")",
-                )
-                .map(|_| ()),
+            (Some(value), None) => Ok(Baseline::One(value, self.one_stack(value)?)),
+            (None, Some(value)) => Ok(Baseline::Rule(self.baseline_rule(value)?)),
+            (None, None) => {
+                let what = "the stack that the others are compared with (or write baselines = \"raw-disk\")";
+                let value = self.needed("baseline", what)?;
+                Ok(Baseline::One(value, self.one_stack(value)?))
+            }
         }
     }
 
-    fn one_baseline(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
-        let baseline = self.baseline_among(value, &study.stacks)?;
-        study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+    fn set_baselines_of_all(&self, study: &mut Study) -> Result<(), Complaint> {
+        match self.baseline()? {
+            Baseline::One(value, baseline) => {
+                self.require_among(value, &baseline, &study.stacks)?;
+                study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+            }
+            Baseline::Rule(rule) => set_by_rule(study, rule),
+        }
         Ok(())
     }
 
-    /// The one baseline that is written, which has to be among these stacks.
-    fn baseline_among(
-        &self,
-        value: &'a Value<'a>,
-        stacks: &[WrittenStack],
-    ) -> Result<WrittenStack, Complaint> {
+    /// The one baseline that is written.
+    fn one_stack(&self, value: &'a Value<'a>) -> Result<WrittenStack, Complaint> {
         let written = self.text(value)?;
         let found = self.understood(value, written_stacks(written))?;
         let [baseline] = found.as_slice() else {
@@ -54,6 +78,16 @@ impl<'a> Reader<'a> {
                 .complain(value.span(), message)
                 .help("baselines = \"raw-disk\" gives each stack its own"));
         };
+        Ok(baseline.clone())
+    }
+
+    /// Refuses a baseline that is not among these stacks.
+    fn require_among(
+        &self,
+        value: &'a Value<'a>,
+        baseline: &WrittenStack,
+        stacks: &[WrittenStack],
+    ) -> Result<(), Complaint> {
         if !stacks.contains(baseline) {
             let names: Vec<&str> = stacks.iter().map(WrittenStack::as_str).collect();
             let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
@@ -62,7 +96,7 @@ impl<'a> Reader<'a> {
                 complaint.help(format!("add {baseline} to `stacks`, or use one of them, for example {near}"))
             );
         }
-        Ok(baseline.clone())
+        Ok(())
     }
 
     /// Baselines that parts have for themselves. Their stacks are in no other part, because each stack has one baseline.
@@ -74,7 +108,8 @@ impl<'a> Reader<'a> {
                 continue;
             };
             let part = &study.parts[at];
-            let baseline = self.baseline_among(value, &part.stacks)?;
+            let baseline = self.one_stack(value)?;
+            self.require_among(value, &baseline, &part.stacks)?;
             let is_elsewhere = |stack: &&WrittenStack| {
                 study.parts.iter().enumerate().any(|(other, p)| other != at && p.stacks.contains(stack))
             };
@@ -90,31 +125,19 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn baseline_rule(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
-        let rule = self.text(value)?;
-        let rule_of: fn(&Stack) -> Stack = match rule {
-            "raw-disk" => Stack::on_raw_disk,
-            "native" => Stack::native,
-            _ => {
-                return Err(self
-                    .source
-                    .complain(value.span(), format!("`{rule}` is not a rule for baselines"))
-                    .help(
-                        "the rules are \"raw-disk\": the same guest directly on the medium, and \"native\": its file system \
-                         there without a virtual machine\n\
-                         to name one stack for all, write baseline = \"STACK\"",
-                    ));
-            }
-        };
-        for stack in study.stacks.clone() {
-            let baseline = stack.value().map_or_else(|| stack.clone(), |stack| rule_of(stack).into());
-            if !study.stacks.contains(&baseline) {
-                study.stacks.push(baseline.clone());
-            }
-            study.baselines.insert(baseline.clone(), baseline.clone());
-            study.baselines.insert(stack, baseline);
+    fn baseline_rule(&self, value: &'a Value<'a>) -> Result<BaselineRule, Complaint> {
+        match self.text(value)? {
+            "raw-disk" => Ok(Stack::on_raw_disk),
+            "native" => Ok(Stack::native),
+            rule => Err(self
+                .source
+                .complain(value.span(), format!("`{rule}` is not a rule for baselines"))
+                .help(
+                    "the rules are \"raw-disk\": the same guest directly on the medium, and \"native\": its file system \
+                     there without a virtual machine\n\
+                     to name one stack for all, write baseline = \"STACK\"",
+                )),
         }
-        Ok(())
     }
 
     /// `true`, `false`, or the baselines that run at both ends of each block.

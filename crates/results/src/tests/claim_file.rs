@@ -49,6 +49,52 @@ fn findings_are_read_and_what_is_missing_is_named() {
     assert!(said.contains("a finding has no key `kind`"), "{said}");
 }
 
+/// What is said of a file with these tables when it is read to be measured.
+fn read(rest: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.toml");
+    std::fs::write(&file, format!("{HEAD}{rest}")).unwrap();
+    let said = Study::read(&file, None).map_or_else(|e| e.to_string(), |_| String::new());
+    said.replace(&format!("{}/", folder.path().display()), "")
+}
+
+#[test]
+fn queries_that_cannot_be_run_are_complained_about_before_anything_is_measured() {
+    let finding = |sql: &str| format!("[[finding]]\nid = \"one\"\ntitle = \"T\"\nsql = \"{sql}\"\n");
+    insta::assert_snapshot!(read(&finding("SELECT run AS sentence FROM latest WHERE runn = 1")), @r#"
+    s.toml:9:7: this query cannot be run
+      9 | sql = "SELECT run AS sentence FROM latest WHERE runn = 1"
+        |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      SQLite says: no such column: runn; latest has run
+    "#);
+    let all = finding("SELEC 1")
+        + &claim("kind = \"setup\"\nsql = \"SELECT 1 AS what\"\n")
+        + "[[figure]]\nid = \"f\"\ntitle = \"F\"\nkind = \"bars\"\nx = \"x\"\ny = \"y\"\nsql = \"SELECT 1 AS x\"\n";
+    let said = read(&all);
+    assert_eq!(said.matches("this query cannot be run").count(), 3, "{said}");
+    for words in ["syntax error", "does not return the column `found`", "does not return the column `y`"] {
+        assert!(said.contains(words), "{said}");
+    }
+    // Beside what else is wrong.
+    let said = read(&(finding("SELEC 1") + "seeed = 1\n"));
+    assert!(said.contains("a finding has no key `seeed`") && said.contains("syntax error"), "{said}");
+    assert_eq!(read(&finding("SELECT 'none' AS sentence FROM cell JOIN pair USING (run)")), "");
+}
+
+#[test]
+fn the_queries_of_the_studies_that_come_along_can_be_run() {
+    let studies = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    for file in std::fs::read_dir(studies).unwrap() {
+        let file = file.unwrap().path();
+        assert!(
+            Study::read(&file, None).is_ok(),
+            "{}: {}",
+            file.display(),
+            Study::read(&file, None).unwrap_err()
+        );
+    }
+}
+
 #[test]
 fn a_file_has_so_many_claims_and_figures_and_no_more() {
     let claims = |count: usize| -> String {

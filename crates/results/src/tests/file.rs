@@ -129,6 +129,10 @@ fn nothing_to_do() {
       1 | name = "x"
         |           ^
       `workloads` is a list of workloads, such as ["fio:seq-read"]
+    studies/s.toml:1:11: the study has no `baseline`
+      1 | name = "x"
+        |           ^
+      `baseline` is the stack that the others are compared with (or write baselines = "raw-disk")
     "#);
 }
 
@@ -159,6 +163,22 @@ fn a_baseline_that_is_not_among_the_stacks() {
       the rules are "raw-disk": the same guest directly on the medium, and "native": its file system there without a virtual machine
       to name one stack for all, write baseline = "STACK"
     "#);
+}
+
+#[test]
+fn a_baseline_is_asked_for_whatever_else_is_wrong() {
+    let said = Study::parse("s.toml", "", None).unwrap_err().to_string();
+    for key in ["name", "stacks", "workloads", "baseline"] {
+        assert_eq!(said.matches(&format!("the study has no `{key}`")).count(), 1, "{said}");
+    }
+    let said =
+        refused(|t| t.replace("baseline =", "# baseline =").replace("stacks = [\"ext3", "stacks = [\"ext33"));
+    assert!(said.contains("`ext33`") && said.contains("the study has no `baseline`"), "{said}");
+    let said = refused(|t| {
+        t.replace("baseline = \"ext3/kvm", "baseline = \"ext3/kmv")
+            .replace("stacks = [\"ext3", "stacks = [\"ext33")
+    });
+    assert!(said.contains("`ext33`") && said.contains("did you mean kvm?"), "{said}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ const OF_NO_ACCOUNT: &[&str] = &[
     "snaptime",
 ];
 /// Beginnings of further ones, before a number.
-const NUMBERED: &[&str] = &["net", "usb", "serial", "parallel", "ipconfig", "unused", "virtiofs"];
+const NUMBERED: &[&str] = &["net", "usb", "serial", "parallel", "ipconfig", "unused"];
 
 const HELP: &str =
     "Nestor reads /etc/pve/qemu-server/VMID.conf as Proxmox VE writes it, and what `qm config VMID` prints";
@@ -169,6 +169,7 @@ fn left_out_of(entry: &Entry<'_>) -> Option<LeftOut> {
             return Some(LeftOut::new(key, "it has the firmware's data and no guest's"));
         }
         "args" => "arguments for QEMU itself are not read",
+        "virtiofs" => "stacks have no directories of the host in the guest",
         "hostpci" => "stacks have no devices that are passed on",
         "balloon" if entry.value == "0" => return None,
         "balloon" => "the stack's guest has all of its memory",

@@ -109,6 +109,7 @@ impl<'a> Drive<'a> {
             iothread: self.switch("iothread")?,
             discard: self.discards()?,
             l2_cache: None,
+            backing: None,
             left_out,
         })
     }

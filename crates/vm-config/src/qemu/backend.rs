@@ -40,7 +40,6 @@ const PROTOCOLS: &[&str] = &[
     "ftps",
     "gluster",
     "nfs",
-    "nvme",
     "null-co",
     "null-aio",
     "vvfat",
@@ -123,6 +122,7 @@ impl Backend {
         self.store = match driver {
             driver if FILES.contains(&driver) => at_path(path),
             driver if DEVICES.contains(&driver) => Store::Device(PathBuf::from(path)),
+            "nvme" => Store::Nvme("a disk by nvme".to_owned()),
             driver if PROTOCOLS.contains(&driver) => Store::Other(format!("a disk by {driver}")),
             _ => return false,
         };

@@ -100,6 +100,7 @@ fn named(name: String, backend: Backend) -> Disk {
         iothread: false,
         discard: backend.discard,
         l2_cache: backend.l2_cache,
+        backing: None,
     }
 }
 

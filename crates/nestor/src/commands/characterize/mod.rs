@@ -132,11 +132,8 @@ fn can_end_well(arguments: &CharacterizeArguments) -> Result<()> {
             directory.display()
         );
     }
-    let parent = |file: &PathBuf| file.parent().filter(|p| !p.as_os_str().is_empty()).map(PathBuf::from);
-    if let Some(directory) = arguments.output.as_ref().and_then(parent)
-        && !directory.is_dir()
-    {
-        bail!("there is no directory {} for the profile", directory.display());
+    if let Some(file) = &arguments.output {
+        whole_file::require_folder(file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
 }

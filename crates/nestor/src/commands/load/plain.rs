@@ -1,5 +1,6 @@
 //! `nestor load run`: any workload on a directory or device of this machine.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -129,6 +130,7 @@ fn measured(arguments: &PlainArguments, workload: &Workload) -> Result<LoadResul
 
 fn target_of(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
     if let Some(device) = &arguments.device {
+        require_device(device)?;
         if !arguments.overwrite.contains(device) {
             bail!(
                 "{0} would be overwritten; if you can lose everything on it, add --overwrite {0}",
@@ -151,6 +153,28 @@ fn target_of(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
         Err(e) => return Err(e).with_context(|| format!("cannot create {}", own.display())),
     }
     Ok((Target::Directory(own.display().to_string()), Some(own)))
+}
+
+/// Refuses what is not there, or is no block device, before anybody is asked to allow that it is overwritten.
+fn require_device(device: &Path) -> Result<()> {
+    let shown = device.display();
+    let found = match std::fs::metadata(device) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            bail!("the device {shown} does not exist; `lsblk` lists the devices")
+        }
+        found => found.with_context(|| format!("cannot open {shown}"))?.file_type(),
+    };
+    if found.is_block_device() {
+        return Ok(());
+    }
+    let kind = match found {
+        kind if kind.is_file() => "a file",
+        kind if kind.is_dir() => "a directory",
+        _ => "something else",
+    };
+    bail!(
+        "{shown} is {kind} and no block device\n  --dir DIRECTORY runs a workload in a directory; `lsblk` lists the devices"
+    )
 }
 
 fn refuse_used(device: &Path) -> Result<()> {

@@ -151,6 +151,9 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 /// When it cannot be read or begun.
 pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     let loaded = load(&arguments.script, &arguments.set)?;
+    if let Some(file) = &arguments.result {
+        whole_file::require_folder(file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     if arguments.check {
         outln!("{} is understood", loaded.name);
         for warning in &loaded.script.warnings {

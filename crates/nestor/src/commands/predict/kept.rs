@@ -35,7 +35,7 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     all.retain(|kept| kept.place != *place);
     all.push(OfPlace { place: place.clone(), weights });
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
-    if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
+    if let Err(error) = written.and_then(|text| whole_file::write_in_own(&file, &text)) {
         errln!(
             "{WARNING}{} cannot be written ({error}), so the learnt model is fitted again each time; copy \
              the store to a directory in which you may write",

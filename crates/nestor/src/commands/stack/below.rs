@@ -14,7 +14,7 @@ pub fn facts(machine: &Machine, disk: &Disk, directory: Option<&Path>) -> HostFa
         Store::File(path) => (path, true),
         Store::FileOnServer(path) => (path, true),
         Store::Device(path) => (path, false),
-        Store::Other(_) => return HostFacts::default(),
+        Store::Nvme(_) | Store::Other(_) => return HostFacts::default(),
     };
     let path = match absolute(path, directory) {
         Ok(path) => path,

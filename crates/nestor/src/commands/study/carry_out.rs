@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use nestor_machine::agent::work_root;
 use nestor_measure::campaign::CampaignEnd;
 use nestor_report::{StudyReport, render_study, study_text};
@@ -23,12 +23,14 @@ use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};
 use crate::named::tell;
 use crate::output::{print_json, say, style};
+use crate::whole_file::require_folder;
 use crate::{paths, session, slurm};
 
 /// What the command line changes of a study goes into it.
 ///
 /// # Errors
-/// What does not go together, and media that do not exist.
+/// What does not go together, what cannot be on this machine, and media that do not exist or that the command line does not allow to be
+/// written to.
 pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<Study> {
     tell(&study.remarks);
     if let Some(replications) = how.replications {
@@ -46,12 +48,24 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     }
     super::check_profiles(&study)?;
     set_tracing(&mut study, lab)?;
+    if let Some(file) = &how.output {
+        require_folder(file)
+            .with_context(|| format!("the report {} could not be written", file.display()))?;
+    }
     study.note_files()?;
     study.note_recording();
     session::leave_out_what_cannot_run(&mut study, lab);
-    // A cluster has machines of its own, and says what it does not run. Before a device of the user's is looked at, it has to be allowed.
-    if !how.plan && !how.slurm.slurm && session::place_to_check(&lab.on).is_emulated() {
-        session::check_study(&study, lab)?;
+    // A cluster has machines of its own, and says what it does not run.
+    if !how.slurm.slurm {
+        let stacks = session::check_plan(&study, lab)?;
+        let made = session::require_made(&stacks, lab);
+        match made {
+            Err(missing) if how.plan => errln!("note: before it can run: {missing}"),
+            made => made?,
+        }
+    }
+    if !how.plan && !session::place_to_check(&lab.on).is_emulated() {
+        require_allowed(&study.stacks, &how.allow)?;
     }
     Ok(study)
 }
@@ -91,9 +105,6 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     if how.plan {
         print_plan(&record, &effort, side_by_side, spread.as_ref(), lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
-    }
-    if !place.is_emulated() {
-        require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
         if !lab.quiet {

@@ -87,7 +87,7 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
     let mut files = Vec::new();
     for (path, format) in wanted {
         let Some(path) = path else { continue };
-        whole_file::make_way(path).with_context(|| format!("cannot write {}", path.display()))?;
+        whole_file::check_way(path).with_context(|| format!("cannot write {}", path.display()))?;
         let Written { requests, links, bytes } =
             export_to_file(&inputs.trace, format, path, arguments.force)?;
         files.push(Made { file: path, requests, links, bytes });
