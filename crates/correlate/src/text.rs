@@ -1,7 +1,7 @@
 //! A correlation in words, tables and bars of plain text.
 
 use nestor_statistics::LatencyHistogram;
-use nestor_text::units::{bytes, fine_duration_ns, listed};
+use nestor_text::units::{bytes, duration_ns, fine_duration_ns, listed};
 use nestor_text::{Table, TimeBars, fitted};
 use nestor_trace::Operation;
 
@@ -128,7 +128,7 @@ impl Correlation {
         if join.clocks_were_read {
             return format!(
                 "  {names}: both clocks were read beside a shared clock, known to {}{outside}\n",
-                fine_duration_ns(join.clock_bound_ns)
+                duration_ns(join.clock_bound_ns as f64)
             );
         }
         let jumps = match join.clock_jumps {
@@ -138,7 +138,7 @@ impl Correlation {
         };
         format!(
             "  {names}: clocks known to {} at the middle (offset {:.6} s, drift {:.2} ppm, {} pairs{jumps}){outside}\n",
-            fine_duration_ns(join.clock_bound_ns),
+            duration_ns(join.clock_bound_ns as f64),
             join.clock_offset_ns as f64 / 1e9,
             join.clock_drift_ppb as f64 / 1e3,
             join.clock_pairs,
@@ -149,9 +149,9 @@ impl Correlation {
         let mut rows = Vec::new();
         let mut row = |what: String, histogram: &LatencyHistogram| {
             if let Some(summary) = histogram.summary() {
-                let shown =
-                    [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns].map(fine_duration_ns);
-                let mean = fine_duration_ns(summary.mean_ns.round() as u64);
+                let shown = [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns]
+                    .map(|ns| duration_ns(ns as f64));
+                let mean = duration_ns(summary.mean_ns.round());
                 rows.push([vec![what, summary.count.to_string(), mean], shown.to_vec()].concat());
             }
         };
@@ -189,7 +189,7 @@ impl Correlation {
         if excess > 0 {
             lines = table(BAR.saturating_sub(excess).max(SHORTEST_BAR));
         }
-        format!("  {choice}: {}\n{}", fine_duration_ns(total), lines.text())
+        format!("  {choice}: {}\n{}", duration_ns(total as f64), lines.text())
     }
 
     fn add_rows(&self, node: &Node, bars: &TimeBars, rows: &mut Vec<Vec<String>>) {

@@ -82,12 +82,29 @@ impl Account {
         (self.whole_ns != 0).then(|| line.effect_ns as f64 / self.whole_ns as f64)
     }
 
+    /// Who answers for a line, in words. Mechanisms that overlap explain more than there is: then the rest is below nothing, and says so.
+    pub fn holder_words(&self, line: &Line, compared: bool) -> &'static str {
+        let is_against = self.share(line).is_some_and(|share| share < 0.0);
+        match (line.holder, is_against, compared) {
+            (Holder::NotExplained, true, true) => "against these, not explained",
+            (Holder::NotExplained, true, false) => "explained more than once",
+            (holder, ..) => holder.name(),
+        }
+    }
+
     /// What is to be known to read shares of which some make up for others; `None` where there are none.
-    pub fn made_up_for(&self) -> Option<&'static str> {
+    pub fn made_up_for(&self, compared: bool) -> Option<&'static str> {
         let is_more_than_all = |line| self.share(line).is_some_and(|share| share > 1.0);
-        self.lines.iter().any(is_more_than_all).then_some(
-            "A share above 100 % is more than the whole difference: those below 0 work against it, and together they are the difference.",
-        )
+        let words = match compared {
+            true => {
+                "A share above 100 % is more than the whole difference: those below 0 work against it, and together they are the difference."
+            }
+            false => {
+                "Mechanisms overlap in time, so that their shares are more than all of it: what is explained more than once is taken off, and \
+                 together they are the time."
+            }
+        };
+        self.lines.iter().any(is_more_than_all).then_some(words)
     }
 
     pub(crate) fn new(
@@ -195,10 +212,19 @@ mod tests {
             lines: effects.iter().copied().map(line).collect(),
             parts: Vec::new(),
         };
-        assert_eq!(account(&[60, 40]).made_up_for(), None);
-        assert_eq!(account(&[]).made_up_for(), None);
-        assert!(account(&[174, -74]).made_up_for().is_some());
-        assert!(account(&[-174, 74]).made_up_for().is_some());
+        for compared in [true, false] {
+            assert_eq!(account(&[60, 40]).made_up_for(compared), None);
+            assert_eq!(account(&[]).made_up_for(compared), None);
+            assert!(account(&[174, -74]).made_up_for(compared).is_some());
+            assert!(account(&[-174, 74]).made_up_for(compared).is_some());
+        }
+        let words = |effects: &[i64], compared| {
+            let account = account(effects);
+            account.lines.iter().map(|line| account.holder_words(line, compared)).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&[60, 40], false), ["not explained"; 2]);
+        assert_eq!(words(&[178, -78], false), ["not explained", "explained more than once"]);
+        assert_eq!(words(&[178, -78], true), ["not explained", "against these, not explained"]);
     }
 
     #[test]

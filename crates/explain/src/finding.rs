@@ -1,6 +1,7 @@
 //! The answer: mechanisms by name, each with its numbers and the requests that prove it.
 
 use nestor_results::{WrittenStack, WrittenWorkload};
+use nestor_text::units;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
@@ -92,6 +93,19 @@ pub struct Number {
     pub unit: String,
 }
 
+impl Number {
+    /// The number here or of the baseline with three significant digits, and its unit, in which times are put so that they have few digits.
+    pub fn shown(&self, value: f64) -> (String, String) {
+        if let Some(rest) = self.unit.strip_prefix("us") {
+            let time = units::duration_ns(value * 1e3);
+            let (number, unit) = time.rsplit_once(' ').unwrap_or((&time, ""));
+            return (number.to_owned(), format!("{unit}{rest}"));
+        }
+        let number = if value.abs() < 0.9995 { format!("{value:.3}") } else { units::digits(value) };
+        (number, self.unit.clone())
+    }
+}
+
 /// A request that proves a finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
@@ -163,5 +177,25 @@ impl Explanation {
     /// The mechanism with the largest effect.
     pub fn first(&self) -> Option<MechanismName> {
         self.findings.first().map(|finding| finding.mechanism)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_times_the_unit_for_them() {
+        let shown = |value: f64, unit: &str| {
+            let number = Number { what: String::new(), here: value, baseline: None, unit: unit.to_owned() };
+            let (number, unit) = number.shown(value);
+            format!("{number} {unit}")
+        };
+        assert_eq!(shown(18_400.0, "us"), "18.4 ms");
+        assert_eq!(shown(18_400.0, "us per operation"), "18.4 ms per operation");
+        assert_eq!(shown(0.0, "us"), "0 ns");
+        assert_eq!(shown(0.2, "per operation"), "0.200 per operation");
+        assert_eq!(shown(3.2, "KiB"), "3.20 KiB");
+        assert_eq!(shown(12_345.0, ""), "12 300 ");
     }
 }

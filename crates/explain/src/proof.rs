@@ -156,11 +156,11 @@ fn words(path: &[&Node], node: &Node, levels: &[Level], choice: Choice) -> Strin
         ),
         None => String::new(),
     };
-    let us = |ns: u64| ns as f64 / 1000.0;
+    let time = |from_ns: u64, to_ns: u64| units::latency_ns(to_ns.saturating_sub(from_ns));
     format!(
-        "{what}{class}, {:.0} us waiting and {:.0} us below{below} [{choice}]",
-        us(request.issued_ns.saturating_sub(request.queued_ns)),
-        us(request.completed_ns.saturating_sub(request.issued_ns)),
+        "{what}{class}, {} waiting and {} below{below} [{choice}]",
+        time(request.queued_ns, request.issued_ns),
+        time(request.issued_ns, request.completed_ns),
     )
 }
 

@@ -12,20 +12,18 @@ pub fn explanation_text(explanation: &Explanation) -> String {
     let mut text = String::new();
     let e = explanation;
     let _ = writeln!(text, "{}   {}", e.stack, e.workload);
-    let per_operation =
-        |ns: f64| if ns >= 1e6 { format!("{:.2} ms", ns / 1e6) } else { format!("{:.1} us", ns / 1e3) };
     let _ = match (&e.baseline, e.baseline_time_per_operation_ns) {
         (Some(baseline), Some(before)) => writeln!(
             text,
             "against {baseline}: {}, {} per operation instead of {}",
             change(e),
-            per_operation(e.time_per_operation_ns),
-            per_operation(before)
+            units::duration_ns(e.time_per_operation_ns),
+            units::duration_ns(before)
         ),
         _ => writeln!(
             text,
             "{} per operation, split into its parts; a baseline (--against) shows more",
-            per_operation(e.time_per_operation_ns)
+            units::duration_ns(e.time_per_operation_ns)
         ),
     };
     text.push('\n');
@@ -57,7 +55,7 @@ fn account_text(account: &Account, compared: bool) -> String {
     let percent =
         |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| units::signed(s * 100.0) + " %");
     for line in &account.lines {
-        let name = line.holder.name();
+        let name = account.holder_words(line, compared);
         holders.row(&[name, &line.effect(), &percent(account.share(line)), &line.parts_in_words()]);
     }
     let whole: Option<f64> = account.lines.iter().map(|line| account.share(line)).sum();
@@ -86,7 +84,7 @@ fn account_text(account: &Account, compared: bool) -> String {
             &row.holder.map_or_else(String::new, |holder| holder.name().to_owned()),
         ]);
     }
-    let made_up_for = account.made_up_for().map(|words| format!("  {words}\n")).unwrap_or_default();
+    let made_up_for = account.made_up_for(compared).map(|words| format!("  {words}\n")).unwrap_or_default();
     format!("\n{}{made_up_for}\n{}", holders.text(), parts.text())
 }
 
@@ -148,9 +146,14 @@ fn write_finding(text: &mut String, finding: &Finding, compared: bool) {
     let _ = writeln!(text, "{part}{}{layer}", finding.mechanism.name());
     let _ = writeln!(text, "          {}", finding.words);
     for number in &finding.numbers {
-        let baseline = number.baseline.map_or_else(String::new, |b| format!("   baseline {}", quantity(b)));
-        let unit = if number.unit.is_empty() { String::new() } else { format!(" {}", number.unit) };
-        let _ = writeln!(text, "          {:<38} {:>10}{unit}{baseline}", number.what, quantity(number.here));
+        let (here, unit) = number.shown(number.here);
+        let baseline = number.baseline.map(|baseline| match number.shown(baseline) {
+            (shown, its) if its == unit => format!("   baseline {shown}"),
+            (shown, its) => format!("   baseline {shown} {its}"),
+        });
+        let unit = if unit.is_empty() { unit } else { format!(" {unit}") };
+        let _ =
+            writeln!(text, "          {:<38} {here:>10}{unit}{}", number.what, baseline.unwrap_or_default());
     }
     for proof in &finding.proofs {
         let _ = writeln!(
@@ -161,13 +164,5 @@ fn write_finding(text: &mut String, finding: &Finding, compared: bool) {
     }
     if let Some(advice) = &finding.advice {
         let _ = writeln!(text, "          to change it: {advice}");
-    }
-}
-
-fn quantity(value: f64) -> String {
-    match value.abs() {
-        v if v >= 1000.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
     }
 }

@@ -294,14 +294,14 @@ fn the_text_says_how_sure_and_what_to_do() {
     let (here, before) = planted(MechanismName::JournalOfJournal);
     insta::assert_snapshot!(explanation_text(&explain(&here, Some(&before))), @"
     ext4/kvm/raw/xfs/hdd   fio:rand-write
-    against ext4/kvm/raw/xfs/hdd: -50.0 % [-51.2, -48.7], 3 runs each, 20.00 ms per operation instead of 10.00 ms
+    against ext4/kvm/raw/xfs/hdd: -50.0 % [-51.2, -48.7], 3 runs each, 20.0 ms per operation instead of 10.0 ms
 
         91 % slower  journal-of-journal  in xfs
               journal of journal: each request to the guest's journal causes 2.0 requests to the journal of the host's file system
               requests to the guest's journal             0.200 per operation   baseline 0.200
               requests                                    0.400 per operation   baseline 0.000
-              bytes                                       3.200 KiB per operation   baseline 0.000
-              time at the lowest level                     9000 us per operation   baseline 0.000
+              bytes                                        3.20 KiB per operation   baseline 0.000
+              time at the lowest level                     9.00 ms per operation   baseline 0 ns per operation
               to change it: a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a raw disk
 
       each nanosecond once  per operation  of the difference  of these parts

@@ -7,19 +7,31 @@ use predict_store::{LOAD, followed, keep, load, matrix, surface};
 use support::Sandbox;
 use support::made_traces::traces;
 
-/// Prints with 80 columns.
-fn printed(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).env("COLUMNS", "80").assert().get_output().stdout.clone();
-    String::from_utf8(output).expect("text is UTF-8")
+/// Prints with so many columns.
+fn printed(sandbox: &Sandbox, arguments: &[&str], columns: usize) -> String {
+    let command = sandbox.nestor(arguments).env("COLUMNS", columns.to_string()).assert();
+    String::from_utf8(command.get_output().stdout.clone()).expect("text is UTF-8")
 }
 
 fn assert_fits(sandbox: &Sandbox, arguments: &[&str]) {
-    let text = printed(sandbox, arguments);
-    assert!(!text.is_empty(), "{arguments:?}");
-    // What has no blank cannot be broken.
-    let breaks = |line: &&str| line.chars().count() > 80 && line.trim_start().contains([' ', '|']);
-    let wide: Vec<&str> = text.lines().filter(breaks).collect();
-    assert!(wide.is_empty(), "{arguments:?}:\n{}", wide.join("\n"));
+    for columns in [200, 80, 60] {
+        let text = printed(sandbox, arguments, columns);
+        assert!(!text.is_empty(), "{arguments:?}");
+        // What has no blank cannot be broken, nor may a command that is to be copied.
+        let breaks = |line: &&str| {
+            let words = line.trim_start();
+            line.chars().count() > columns && words.contains([' ', '|']) && !is_command(words)
+        };
+        let wide: Vec<&str> = text.lines().filter(breaks).collect();
+        assert!(wide.is_empty(), "{columns} columns, {arguments:?}:\n{}", wide.join("\n"));
+    }
+    // On a screen that is too narrow for anything nothing is promised but that there is an answer.
+    assert!(!printed(sandbox, arguments, 20).is_empty(), "{arguments:?}");
+}
+
+/// Whether a line is a command of this program.
+fn is_command(line: &str) -> bool {
+    line.starts_with("nestor ") || line.contains("  nestor ")
 }
 
 #[test]

@@ -203,6 +203,13 @@ pub struct LatencySummary {
     pub max_ns: u64,
 }
 
+impl LatencySummary {
+    /// The time of all operations together, in nanoseconds.
+    pub fn whole_ns(&self) -> f64 {
+        self.count as f64 * self.mean_ns
+    }
+}
+
 impl Serialize for LatencyHistogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {

@@ -93,7 +93,9 @@ impl Table {
         let count = (1..columns).rev().find(|count| beside(*count).width() <= width).unwrap_or(1);
         let left = beside(count);
         let room_begins = left.width() + 2;
-        let is_last_broken = count + 1 == columns && room_begins + LEAST_COLUMN <= width;
+        let last = || self.rows.iter().filter_map(|row| row.get(count));
+        let widest_word = last().flat_map(|cell| cell.split(' ')).map(str::width).max().unwrap_or(0);
+        let is_last_broken = count + 1 == columns && room_begins + LEAST_COLUMN.max(widest_word) <= width;
         let mut lines = Vec::new();
         for (line, row) in left.lines().into_iter().zip(&self.rows) {
             if is_last_broken {
@@ -151,6 +153,12 @@ mod tests {
         assert_eq!(
             table.text_within(30),
             "  option  default\n  :size   16G\n      one two three four five\n      six seven\n  :at     -\n"
+        );
+        // A word that has no room beside the others has it below.
+        let rows = [["kvm", "missing", ""], ["vmware", "missing", "from https://www.vmware.com/products/"]];
+        assert_eq!(
+            Table::of(&rows, &[]).text_within(46),
+            "  kvm     missing\n  vmware  missing\n      from https://www.vmware.com/products/\n"
         );
         let wide = [["", "expected", "allowed"], ["a rate of one", "1 kbit/s", "0.9 to 1.1 kbit/s"]];
         assert_eq!(

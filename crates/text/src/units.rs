@@ -10,12 +10,26 @@ pub fn iops(operations_per_second: f64) -> String {
     format!("{} IOPS", digits(operations_per_second))
 }
 
-/// A percentage with sign: one decimal below 100 %, none above.
+/// A percentage with sign: one decimal below 100 %, otherwise [`digits`]: `-14.7`, `+8 660`.
 pub fn signed(percent: f64) -> String {
     let rounded = (percent * 10.0).round() / 10.0;
     // Rounding may leave a negative zero, which would print as "-0.0".
     let rounded = if rounded == 0.0 { 0.0 } else { rounded };
-    if rounded.abs() >= 100.0 { format!("{rounded:+.0}") } else { format!("{rounded:+.1}") }
+    match rounded.abs() {
+        size if size >= 100.0 => format!("{}{}", if rounded < 0.0 { '-' } else { '+' }, digits(size)),
+        _ => format!("{rounded:+.1}"),
+    }
+}
+
+/// A percentage with sign and without decimals, and with three significant digits: `-15`, `+8 660`.
+pub fn signed_whole(percent: f64) -> String {
+    let rounded = percent.round();
+    format!("{}{}", if rounded < 0.0 { '-' } else { '+' }, whole(rounded.abs()))
+}
+
+/// A number without decimals, and with three significant digits: `4`, `8 660`.
+pub fn whole(number: f64) -> String {
+    if number.abs() < 999.5 { format!("{number:.0}") } else { digits(number) }
 }
 
 /// A share of 0 to 1 as per cent: `94.9 %`.
@@ -143,6 +157,11 @@ pub fn duration_ns(nanoseconds: f64) -> String {
     }
 }
 
+/// Seconds with one decimal, and less than one in the unit for it: `10.0 s`, `612 ms`.
+pub fn seconds(seconds: f64) -> String {
+    if seconds < 0.95 { duration_ns(seconds * 1e9) } else { format!("{seconds:.1} s") }
+}
+
 /// With one more digit of milliseconds: requests that lie within one another differ in the third.
 pub fn fine_duration_ns(nanoseconds: u64) -> String {
     match nanoseconds {
@@ -177,6 +196,7 @@ pub fn digits(value: f64) -> String {
             let rounded = count(((v / last_kept).round() * last_kept) as u64);
             if value < 0.0 { format!("-{rounded}") } else { rounded }
         }
+        v if v >= 1e15 => format!("{value:.2e}"),
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
         v if v >= 0.000_5 || v == 0.0 => format!("{value:.2}"),
@@ -245,9 +265,13 @@ mod tests {
             [850.0, 12_300.0, 61e6, 999_960.0, 1.234e9].map(duration_ns),
             ["850 ns", "12.3 us", "61.0 ms", "1.00 ms", "1.23 s"]
         );
+        assert_eq!([-14.68, -0.4, 8_655.0].map(signed_whole), ["-15", "+0", "+8 660"]);
+        assert_eq!([0.012_34, 0.96, 10.0].map(seconds), ["12.3 ms", "1.0 s", "10.0 s"]);
         assert_eq!([0, 999, 1_000, 107_768].map(count), ["0", "999", "1 000", "107 768"]);
         assert_eq!([-14.68, 0.04, -0.04, 100.4].map(signed), ["-14.7", "+0.0", "+0.0", "+100"]);
+        assert_eq!([8_655.0, -1_234.0, 999.7, -101.0].map(signed), ["+8 660", "-1 230", "+1 000", "-101"]);
         assert_eq!([iops(50.0), iops(142.4), iops(46_391.0)], ["50.0 IOPS", "142 IOPS", "46 400 IOPS"]);
         assert_eq!([999.4, 999.6, -1_234.0, 9_996.0].map(digits), ["999", "1 000", "-1 230", "10 000"]);
+        assert_eq!([1.958e20, f64::INFINITY].map(digits), ["1.96e20", "inf"]);
     }
 }

@@ -310,7 +310,7 @@ fn network_words(network: &NetworkView) -> String {
             None => format!("{} {}", row.procedure, units::count(row.calls)),
         })
         .collect();
-    typeset(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link_words()))
+    sentence(&format!("Calls of {}: {}; {}", network.layer, calls.join(", "), network.link_words()))
 }
 
 /// Processor time of tests, in a sentence.
@@ -327,18 +327,18 @@ fn processor_time_words(rows: &[ProcessorTimeRow]) -> String {
         .iter()
         .map(|row| format!("{} {}{}", row.class, units::percent(row.cpu_percent / 100.0), each(row)))
         .collect();
-    typeset(&format!("Processor time, as the program says it of its own machine: {}", tests.join(", ")))
+    sentence(&format!("Processor time, as the program says it of its own machine: {}", tests.join(", ")))
 }
 
 fn path_words(path: &PathView) -> String {
-    let count = |instructions: f64| units::count(instructions.round() as u64);
+    let count = |instructions: f64| typeset(&units::count(instructions.round() as u64));
     let parts: Vec<String> = path
         .parts
         .iter()
         .map(|part| format!("{} {}", part.executor.name(), count(part.per_operation)))
         .collect();
     let together = count(path.together_per_operation);
-    typeset(&format!("Instructions per operation: {}; total {together}", parts.join(", ")))
+    sentence(&format!("Instructions per operation: {}; total {together}", parts.join(", ")))
 }
 
 impl CellPage {

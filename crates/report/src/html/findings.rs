@@ -29,19 +29,19 @@ struct AccountPage {
 }
 
 impl AccountPage {
-    fn of(account: &Account) -> Option<Self> {
+    fn of(account: &Account, compared: bool) -> Option<Self> {
         let line = |line: &Line| {
             let share = account.share(line).map(|share| format!("{} %", units::signed(share * 100.0)));
             let parts = with_micro_signs(&line.parts_in_words());
             let share = share.unwrap_or_else(|| "–".to_owned());
-            [line.holder.name().to_owned(), typeset(&line.effect()), typeset(&share), parts]
+            [account.holder_words(line, compared).to_owned(), typeset(&line.effect()), typeset(&share), parts]
         };
         let whole = units::duration_ns(account.whole_ns.unsigned_abs() as f64);
         let sign = if account.whole_ns < 0 { "-" } else { "" };
         (!account.lines.is_empty()).then(|| Self {
             lines: account.lines.iter().map(line).collect(),
             whole: typeset(&format!("{sign}{whole}")),
-            made_up_for: account.made_up_for(),
+            made_up_for: account.made_up_for(compared),
         })
     }
 }
@@ -95,7 +95,7 @@ impl FindingsPage {
             } else {
                 String::new()
             },
-            account: AccountPage::of(&explanation.account),
+            account: AccountPage::of(&explanation.account, compared),
             doubts: explanation.doubts.clone(),
         }
     }
@@ -123,7 +123,10 @@ fn page(finding: &Finding, compared: bool) -> FindingPage {
         (true, false) => ("slower", "of the difference, slower"),
     };
     let number = |n: &Number| {
-        let with_unit = |value: f64| typeset(format!("{} {}", units::digits(value), n.unit).trim_end());
+        let with_unit = |value: f64| {
+            let (number, unit) = n.shown(value);
+            typeset(format!("{number} {unit}").trim_end())
+        };
         (n.what.clone(), with_unit(n.here), n.baseline.map(with_unit).unwrap_or_default())
     };
     let proof = |p: &nestor_explain::Proof| {

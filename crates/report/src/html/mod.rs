@@ -56,9 +56,12 @@ fn render(template: &str, page: Value) -> String {
     nestor_terminal::visible(&html).into_owned()
 }
 
-/// A stack or a workload of which lines may be broken after `/` and before `:`, and not within its words.
+/// A stack or a workload of which lines may be broken after `/` and `=` and before `:`, and not within its words.
 fn breakable(text: &str) -> Value {
-    let escaped = nestor_text::markup_escaped(text).replace('/', "/<wbr>").replace(':', "<wbr>:");
+    let escaped = nestor_text::markup_escaped(text)
+        .replace('=', "=<wbr>")
+        .replace('/', "/<wbr>")
+        .replace(':', "<wbr>:");
     Value::from_safe_string(escaped)
 }
 

@@ -19,6 +19,8 @@ const COLUMN_LETTER: f64 = 12.0;
 /// Lines of the name of a column and of a row; longer names are cut.
 const COLUMN_LINES: usize = 5;
 const ROW_LINES: usize = 3;
+/// Lines of what all cells of a matrix have in common.
+const TITLE_LINES: usize = 4;
 /// From one line of a name to the next.
 const COLUMN_LINE_HEIGHT: usize = 14;
 const ROW_LINE_HEIGHT: usize = 16;
@@ -47,7 +49,7 @@ pub fn render_matrix_svg(report: &StudyReport) -> String {
         }
     }
     for map in &maps {
-        y = draw_map(&mut body, map, &widths, y + 26);
+        y = draw_map(&mut body, map, &widths, (width, y + 26));
     }
     for text in legend(report) {
         for part in broken(&text, (width - 2 * MARGIN) * LETTERS_PER_100 / 100) {
@@ -102,11 +104,15 @@ impl Widths {
     }
 }
 
-fn draw_map(body: &mut String, map: &HeatMap, widths: &Widths, top: usize) -> usize {
+/// Draws a matrix from a height on, in a picture of that width; gives where it ends.
+fn draw_map(body: &mut String, map: &HeatMap, widths: &Widths, (width, top): (usize, usize)) -> usize {
     let room = |width: usize| width as f64 - 8.0;
     let mut y = top;
-    line(body, MARGIN, y, "value", &map.title);
-    y += 22;
+    let title = in_lines(&map.title, (width - 2 * MARGIN) as f64, ROW_LETTER, TITLE_LINES);
+    for (i, text) in title.iter().enumerate() {
+        line(body, MARGIN, y + i * ROW_LINE_HEIGHT, "value", text);
+    }
+    y += 22 + title.len().saturating_sub(1) * ROW_LINE_HEIGHT;
     let heads: Vec<Vec<String>> = map
         .columns
         .iter()
@@ -180,5 +186,5 @@ fn centred(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
 }
 
 fn broken(text: &str, letters: usize) -> Vec<String> {
-    crate::Style { color: false, width: letters }.wrapped("", 0, text)
+    crate::Style { width: letters, ..crate::Style::plain() }.wrapped("", 0, text)
 }

@@ -54,7 +54,7 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
     let lived = cell.run.as_ref().filter(|r| r.summary.is_without_operations());
     let whole_life_s = lived.and_then(|r| Some(r.lives_summary.as_ref()?.whole_s.value));
     let ratio = cell.comparison.as_ref().and_then(|c| c.ratio);
-    let latency = summary.and_then(CellSummary::latency_of_most);
+    let latency = summary.and_then(CellSummary::latency_of_longest);
     let several = summary.is_some_and(|s| s.latency.len() > 1);
     let time = |ns: f64| units::duration_ns(ns);
     let marks = summary.into_iter().flat_map(CellSummary::marks_by_name);

@@ -1,12 +1,13 @@
 //! What the rules of axe that these pages once broke ask for, and paper.
 
+use nestor_results::FigureKind;
 use serde_json::json;
 
 use super::browser::chromium;
 use super::devtools::Page;
 use super::study::full_report;
-use super::traced::{explanation, traced_runs};
-use crate::{RunView, render_run, render_study};
+use super::traced::{explanation, explanation_without_baseline, traced_runs};
+use crate::{RunView, render_figure_svg, render_run, render_study};
 
 pub fn opened(html: &str, width: u32) -> Option<Page> {
     let Some(chromium) = chromium() else {
@@ -18,13 +19,22 @@ pub fn opened(html: &str, width: u32) -> Option<Page> {
     Some(page)
 }
 
-pub fn pages() -> [String; 2] {
+/// A study of which some cells were followed request by request, a run with a baseline and one without.
+pub fn pages() -> [String; 3] {
     let runs = traced_runs(1, 5);
     let view = RunView {
         explanation: Some(explanation()),
         ..RunView::of(&super::fixture::borrowed(&runs)).unwrap()
     };
-    [render_study(&full_report()), render_run(&view)]
+    let alone = RunView { explanation: Some(explanation_without_baseline()), ..view.clone() };
+    let mut report = full_report();
+    for cell in report.cells.iter_mut().take(3) {
+        let followed = if cell.is_baseline { &alone } else { &view };
+        if let Some(run) = &mut cell.run {
+            (run.explanation, run.trace) = (followed.explanation.clone(), followed.trace.clone());
+        }
+    }
+    [render_study(&report), render_run(&view), render_run(&alone)]
 }
 
 /// `landmark-unique`, `empty-table-header`, `scrollable-region-focusable`.
@@ -71,6 +81,44 @@ fn letters_are_told_from_the_strongest_colours() {
           });
         })) }";
     let Some(mut page) = opened(&render_study(&full_report()), 1_400) else { return };
+    for scheme in ["light", "dark"] {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        page.call("Emulation.setEmulatedMedia", features);
+        let least = page.value(contrast).as_f64().unwrap();
+        assert!(least >= 4.5, "{scheme}: {least}");
+    }
+}
+
+/// The same of values and intervals in figures.
+#[test]
+fn letters_are_told_from_the_strongest_colours_of_figures() {
+    let contrast = r"{
+        const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+        const linear = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+        const light = layers => {
+          layers.forEach(style => {
+            canvas.globalAlpha = style.opacity;
+            canvas.fillStyle = style.fill;
+            canvas.fillRect(0, 0, 1, 1);
+          });
+          const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(linear);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const field = [...document.querySelectorAll('g.field')].find(g => g.querySelectorAll('text').length > 1);
+        const rects = field.querySelectorAll('rect');
+        Math.min(...['slower', 'faster'].flatMap(way => {
+          rects[1].setAttribute('class', way + ' o8');
+          const below = light([...rects].map(r => getComputedStyle(r)));
+          return [...field.querySelectorAll('text')].map(text => {
+            const above = light([getComputedStyle(text)]);
+            return (Math.max(above, below) + 0.05) / (Math.min(above, below) + 0.05);
+          });
+        })) }";
+    let mut figures = super::study::figures();
+    let heat = figures.iter_mut().find(|figure| figure.query.kind == FigureKind::Heat).unwrap();
+    heat.rows.iter_mut().for_each(|row| (row.low, row.high) = (Some(row.y - 6.0), Some(row.y + 6.0)));
+    let html = format!("<!doctype html><html><body>{}</body></html>", render_figure_svg(heat));
+    let Some(mut page) = opened(&html, 1_400) else { return };
     for scheme in ["light", "dark"] {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         page.call("Emulation.setEmulatedMedia", features);

@@ -191,6 +191,7 @@ fn the_picture_of_a_matrix_is_drawn_cleanly_whatever_its_names() {
         *name = long[..(20 + 25 * i).min(long.len())].to_owned();
     }
     report.matrices[0].rows[0] = format!("{long} under {long}");
+    report.matrices[0].title = [long; 3].join(", ");
     let picture = crate::render_matrix_svg(&report);
     assert_clean(
         &format!(

@@ -117,9 +117,9 @@ fn the_scoreboard_reads_like_the_sketch() {
 
 #[test]
 fn eighty_columns_are_enough_and_colour_is_not_needed() {
-    let text = scoreboard_text(&results(), Style { color: false, width: 80 });
+    let text = scoreboard_text(&results(), Style { color: false, width: 80, ..Style::plain() });
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let coloured = scoreboard_text(&results(), Style { color: true, width: 80 });
+    let coloured = scoreboard_text(&results(), Style { color: true, width: 80, ..Style::plain() });
     let mut plain = String::new();
     let mut escape = false;
     for c in coloured.chars() {

@@ -8,7 +8,7 @@ use nestor_stack::Accelerator;
 use nestor_workload::{OperationClass, OperationResult};
 
 /// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
-fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
+pub fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
     counted_on("emulated:time=virtual", stack, each)
 }
 

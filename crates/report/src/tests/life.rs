@@ -237,7 +237,7 @@ fn json_has_every_number_of_a_life() {
     assert!(without.get("lives").is_none() && without.get("lives_summary").is_none());
 }
 
-fn compared(with_load: bool) -> CompareView {
+pub fn compared(with_load: bool) -> CompareView {
     let (from, to) = (stored(blocks(COPY, 3_700, with_load)), stored(blocks(OTHER, 1_300, with_load)));
     CompareView::of(&borrowed(&from), &borrowed(&to)).unwrap().in_random_order()
 }

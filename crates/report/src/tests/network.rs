@@ -150,15 +150,19 @@ fn frames() -> LinkMetrics {
     }
 }
 
-#[test]
-fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
+/// A run over a link.
+pub fn over_a_link() -> RunView {
     let mut records = runs(0, 1, 1);
     let Outcome::Measured(measured) = &mut records[0].outcome else { panic!("it was measured") };
     let link =
         LayerRecord { frames: Some(Box::new(frames())), ..layer("link:rate=1gbit", "link", "client", None) };
     measured.layers.insert(1, link);
-    let stored = stored(records);
-    let view = RunView::of(&borrowed(&stored)).unwrap();
+    RunView::of(&borrowed(&stored(records))).unwrap()
+}
+
+#[test]
+fn frames_are_shown_by_direction_and_the_link_is_a_layer() {
+    let view = over_a_link();
     let row = &view.layers[1];
     assert_eq!((row.requests, row.bytes, row.trace_point), (Some(9100), Some(5_000_000), Some("frame log")));
     assert_eq!(row.dropped_events, 7);

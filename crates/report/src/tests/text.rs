@@ -412,8 +412,8 @@ fn narrow_means_at_most_eighty_columns() {
 #[test]
 fn without_colour_there_are_no_escapes_and_with_it_the_words_are_the_same() {
     let run = RunView::of(&borrowed(&cell(2, 1, 2))).unwrap();
-    let plain = run_text(&run, Style { color: false, width: 100 });
-    let coloured = run_text(&run, Style { color: true, width: 100 });
+    let plain = run_text(&run, Style { color: false, width: 100, ..Style::plain() });
+    let coloured = run_text(&run, Style { color: true, width: 100, ..Style::plain() });
     assert!(!plain.contains('\x1b') && coloured.contains('\x1b'));
     let mut stripped = coloured;
     for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"] {

@@ -301,6 +301,24 @@ fn account() -> Account {
     }
 }
 
+/// Where the time of a run goes, without a baseline.
+pub fn explanation_without_baseline() -> Explanation {
+    let mut alone = Explanation {
+        baseline: None,
+        baseline_runs: Vec::new(),
+        baseline_time_per_operation_ns: None,
+        change_percent: None,
+        change_interval_percent: None,
+        ..explanation()
+    };
+    alone
+        .findings
+        .iter_mut()
+        .flat_map(|finding| &mut finding.numbers)
+        .for_each(|number| number.baseline = None);
+    alone
+}
+
 /// Why the nested stack is slower.
 pub fn explanation() -> Explanation {
     let number = |what: &str, here, baseline, unit: &str| Number {

@@ -9,7 +9,7 @@ use nestor_text::{Align, Table};
 
 use super::life::lives_compared;
 use super::run::physical_lines;
-use super::{Lines, header, honesty_lines, message_lines};
+use super::{Lines, header, honesty_lines, message_lines, with_command};
 use crate::style::Style;
 use crate::units;
 use crate::view::{CompareView, LayerRow};
@@ -44,7 +44,7 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.extend(failure_lines(cell, style));
     }
-    let apart = told_apart(&view.structure);
+    let apart = told_apart(&view.structure, style);
     if !apart.is_empty() {
         lines.gap();
         lines.extend(apart);
@@ -53,18 +53,18 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
         lines.gap();
         lines.extend(why_lines(explanation, style));
     }
-    let below = differences_below(&view.baseline.layers, &view.candidate.layers);
+    let below = differences_below(&view.baseline.layers, &view.candidate.layers, style);
     if !below.is_empty() {
         lines.gap();
         lines.extend(below);
     }
-    let path = path_differences(&view.path);
+    let path = path_differences(&view.path, style);
     if !path.is_empty() {
         lines.gap();
         lines.extend(path);
     }
     lines.gap();
-    lines.push(&format!("  runs {}      nestor report RUN", runs(comparison)));
+    lines.extend(with_command(style, &format!("runs {}", runs(comparison)), "nestor report RUN"));
     lines.finish()
 }
 
@@ -116,7 +116,7 @@ fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
             return lines;
         }
     }
-    lines.push(format!("  {how_sure}"));
+    lines.extend(style.wrapped("  ", 4, &how_sure));
     lines
 }
 
@@ -136,10 +136,11 @@ fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<
         });
     }
     if let Some(ratio) = &comparison.ratio {
-        let interval = units::change_interval(ratio).unwrap_or_default();
-        lines.push(style.strong(format!("  {}  {interval}", units::change(ratio)).trim_end()));
+        let change =
+            [vec![units::change(ratio)], units::change_interval(ratio).into_iter().collect()].concat();
+        lines.extend(style.joined(&change).iter().map(|line| style.strong(line)));
     }
-    lines.push(format!("  {how_sure}"));
+    lines.extend(style.wrapped("  ", 4, how_sure));
     lines
 }
 
@@ -211,7 +212,7 @@ fn failure_lines(cell: &CellSummary, style: Style) -> Vec<String> {
 }
 
 /// What the medium and each file system above it saw, baseline beside candidate.
-fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<String> {
+fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow], style: Style) -> Vec<String> {
     use Align::{Left, Right};
     let (Some(from), Some(to)) = (medium(baseline), medium(candidate)) else { return Vec::new() };
     let mut table = Table::new(&[Left, Right, Right]);
@@ -236,11 +237,11 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
     row("service: seek", &|l| l.service_shares.map(|s| units::percent(s.seek)));
     row("service: rotation", &|l| l.service_shares.map(|s| units::percent(s.rotation)));
     row("service: transfer", &|l| l.service_shares.map(|s| units::percent(s.transfer)));
-    table.lines()
+    style.table(&table)
 }
 
 /// What an operation becomes below the application, where that is told apart; the largest difference first.
-fn told_apart(structure: &[StructuralDifference]) -> Vec<String> {
+fn told_apart(structure: &[StructuralDifference], style: Style) -> Vec<String> {
     use Align::{Left, Right};
     let mut apart: Vec<&StructuralDifference> = structure.iter().filter(|row| row.is_told_apart).collect();
     if apart.is_empty() {
@@ -265,11 +266,11 @@ fn told_apart(structure: &[StructuralDifference]) -> Vec<String> {
             &row.ratio.as_ref().and_then(units::change_interval).unwrap_or_default(),
         ]);
     }
-    table.lines()
+    style.table(&table)
 }
 
 /// Instructions of an operation, by whose they are.
-fn path_differences(path: &[PathDifference]) -> Vec<String> {
+fn path_differences(path: &[PathDifference], style: Style) -> Vec<String> {
     use Align::{Left, Right};
     if path.is_empty() {
         return Vec::new();
@@ -290,7 +291,7 @@ fn path_differences(path: &[PathDifference]) -> Vec<String> {
             &row.ratio.as_ref().and_then(units::change_interval).unwrap_or_default(),
         ]);
     }
-    table.lines()
+    style.table(&table)
 }
 
 fn medium(layers: &[LayerRow]) -> Option<&LayerRow> {

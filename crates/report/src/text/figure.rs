@@ -42,7 +42,7 @@ pub fn tables_text(figures: &[Figure], style: Style) -> String {
                 _ => table(panel, &rows),
             };
             lines.gap();
-            lines.extend(table.lines());
+            lines.extend(style.table(&table));
         }
         let left_out = figure.left_out.iter().flat_map(|said| style.wrapped("  ", 4, &visible(said)));
         lines.extend(left_out.map(|line| style.caution(&line)));

@@ -23,7 +23,7 @@ pub fn gate_text(answers: &[GateAnswer], style: Style) -> String {
     let mut lines = Lines::default();
     let worst = nestor_results::gate::worst(answers).unwrap_or(LimitVerdict::Undecided);
     lines.push(&style.strong(&format!("gate: {}", verdict_name(worst))));
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     if let Some(first) = answers.first() {
         let percent = format!("{:.1}", first.confidence * 100.0);
         lines.push(&format!("  intervals of {} %", percent.trim_end_matches(".0")));

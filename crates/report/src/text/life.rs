@@ -36,7 +36,7 @@ fn group_table(first: &LifeView, lives: &[LifeView], style: Style) -> Vec<String
     let full = of_group(first, lives, true);
     let fitting = if full.width() <= style.width { full } else { of_group(first, lives, false) };
     let mut lines = vec![String::new()];
-    lines.extend(fitting.lines());
+    lines.extend(style.table(&fitting));
     let said = [
         Some(
             "each state begins for all at once; seconds until the first, the middle and the last is done"
@@ -130,7 +130,7 @@ fn life_table(life: &LifeView, style: Style) -> Vec<String> {
     let full = table(life, true);
     let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
-    lines.extend(fitting.lines());
+    lines.extend(style.table(&fitting));
     let said = [Some("link and disks in MB".to_owned()), life.own_words()];
     let below = life
         .transfer_words()
@@ -208,18 +208,22 @@ pub(super) fn lives_compared(compared: &LivesCompared, random_order: bool, style
     }
     let rows = by_stack(sides);
     let table = if rows.width() <= style.width { rows } else { by_state(sides) };
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     let how_sure = how_sure(compared, random_order);
-    lines.push(match &compared.ratio {
-        Some(ratio) => {
-            let interval = units::change_interval(ratio).map(|i| format!(" {i}")).unwrap_or_default();
-            format!(
-                "  {}   {how_sure}",
-                style.strong(&format!("whole life {}{interval}", units::change(ratio)))
-            )
-        }
-        None => format!("  {how_sure}"),
+    let change = compared.ratio.as_ref().map(|ratio| {
+        let interval = units::change_interval(ratio).map(|i| format!(" {i}")).unwrap_or_default();
+        format!("whole life {}{interval}", units::change(ratio))
     });
+    match change {
+        Some(change) if change.chars().count() + how_sure.chars().count() + 5 <= style.width => {
+            lines.push(format!("  {}   {how_sure}", style.strong(&change)));
+        }
+        change => {
+            let change = change.iter().flat_map(|change| style.wrapped("  ", 4, change));
+            lines.extend(change.map(|line| style.strong(&line)));
+            lines.extend(style.wrapped("  ", 4, &how_sure));
+        }
+    }
     let most = compared.baseline.instances.max(compared.candidate.instances);
     let of = if most > 1 { "means over the instances of a run, then " } else { "" };
     let words = format!("in seconds: {of}the mean over fresh stacks ± half its interval of 95 %");

@@ -32,7 +32,7 @@ pub(super) fn managed_group(lives: &[LifeView], style: Style) -> Vec<String> {
     whole.extend(Spread::cells(Spread::of(lives.iter().map(|life| life.whole_s).collect())));
     table.row(&whole);
     let mut lines = vec![String::new()];
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     let how = "all were asked for at once, and told to end when the last ran; who ran before waited, which is no part of its life; ± is the most \
                by which the seconds of one may be wrong";
     let words = lives.first().map(LifeView::manager_words).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn managed_table(life: &LifeView, style: Style) -> Vec<String> {
     let full = table(life, true);
     let fitting = if full.width() <= style.width { full } else { table(life, false) };
     let mut lines = vec![String::new()];
-    lines.extend(fitting.lines());
+    lines.extend(style.table(&fitting));
     let below = life.manager_words().into_iter().chain([NOT_COUNTED.to_owned()]);
     lines.extend(below.flat_map(|words| style.wrapped("  ", 4, &words)).map(|line| style.faint(&line)));
     lines

@@ -76,6 +76,17 @@ fn header(style: Style, stacks: &str, workload: &str, words: &str) -> Vec<String
     lines
 }
 
+/// What was saved, and the command that shows it: beside it, or below where the line is full.
+fn with_command(style: Style, saved: &str, command: &str) -> Vec<String> {
+    let line = format!("  {saved}      {command}");
+    if line.chars().count() <= style.width {
+        return vec![line];
+    }
+    let mut lines = style.wrapped("  ", 4, saved);
+    lines.push(format!("    {command}"));
+    lines
+}
+
 fn honesty_lines(style: Style, sentences: &[String]) -> Vec<String> {
     let lines = sentences.iter().flat_map(|s| style.wrapped("", 2, s));
     lines.map(|l| style.caution(&l)).collect()

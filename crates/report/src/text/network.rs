@@ -33,10 +33,10 @@ pub(super) fn network_table(network: &NetworkView, style: Style) -> Vec<String> 
     }
     table.row(&["total", &per_operation(network.calls_per_operation), &units::count(network.calls)]);
     let mut lines = vec![String::new()];
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     lines.extend(style.wrapped("  ", 4, &network.link_words()));
     lines.extend(times_table(network, style));
-    lines.extend(accesses_table(network));
+    lines.extend(accesses_table(network, style));
     lines
 }
 
@@ -66,7 +66,7 @@ fn times_table(network: &NetworkView, style: Style) -> Vec<String> {
         table.row(&times_row(row).each_ref().map(String::as_str));
     }
     let mut lines = vec![String::new()];
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     if network.dropped_events > 0 {
         let missing = units::count(network.dropped_events);
         let words = format!("{missing} events of calls are missing: all counts are lower bounds");
@@ -76,7 +76,7 @@ fn times_table(network: &NetworkView, style: Style) -> Vec<String> {
 }
 
 /// Where the server read and wrote in files, where it was recorded.
-fn accesses_table(network: &NetworkView) -> Vec<String> {
+fn accesses_table(network: &NetworkView, style: Style) -> Vec<String> {
     use Align::{Left, Right};
     if network.accesses.is_empty() {
         return Vec::new();
@@ -97,7 +97,7 @@ fn accesses_table(network: &NetworkView) -> Vec<String> {
             &or_dash(row.seek_mean_bytes.map(|bytes| units::bytes(bytes.round() as u64))),
         ]);
     }
-    [String::new()].into_iter().chain(table.lines()).collect()
+    [String::new()].into_iter().chain(style.table(&table)).collect()
 }
 
 /// The parts of a call's time are means, which add up.
@@ -144,7 +144,7 @@ pub fn link_table(link: &LinkView, style: Style) -> Vec<String> {
         table.row(&row.iter().map(String::as_str).collect::<Vec<_>>());
     }
     let mut lines = vec![String::new()];
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     for (end, way) in [("server", &link.to_server), ("client", &link.to_client)] {
         if way.tcp_again_bytes > 0 {
             let again = units::bytes(way.tcp_again_bytes);

@@ -6,7 +6,7 @@ use nestor_workload::RateUnit;
 
 use super::life::{life_tables, whole_life};
 use super::network::{link_table, network_table};
-use super::{Lines, header, honesty_lines, mark_lines, message_lines, or_dash};
+use super::{Lines, header, honesty_lines, mark_lines, message_lines, or_dash, with_command};
 use crate::style::Style;
 use crate::units;
 use crate::view::{LayerRow, PathView, ProcessorTimeRow, RunView};
@@ -46,10 +46,9 @@ pub fn run_text(view: &RunView, style: Style) -> String {
         lines.gap();
         lines.extend(layer_table(&view.layers, style));
         if let (Some(shown), true) = (view.shown_run, runs > 1) {
-            lines.push(&style.faint(&format!(
-                "  layers of run {shown}, the one with median {}; times are medians",
-                shown_by(view)
-            )));
+            let said =
+                format!("layers of run {shown}, the one with median {}; times are medians", shown_by(view));
+            lines.extend(style.wrapped("  ", 2, &said).iter().map(|line| style.faint(line)));
         } else {
             lines.push(&style.faint("  times are medians"));
         }
@@ -57,7 +56,7 @@ pub fn run_text(view: &RunView, style: Style) -> String {
     lines.extend(below_the_layers(view, style));
     lines.gap();
     lines.extend(environment(view, style));
-    lines.push(&saved_as(view));
+    lines.extend(saved_as(view, style));
     lines.finish()
 }
 
@@ -104,12 +103,15 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
         };
         return vec![style.wrong(&format!("  no numbers: {reason}"))];
     };
-    let mut parts = vec![style.strong(&unit.words(mean.value))];
+    let mut parts = vec![unit.words(mean.value)];
     parts.extend(units::spread(&mean, &rates, unit));
     let operations = view.summary.operations_per_second.filter(|_| unit == RateUnit::BytesPerSecond);
     parts.extend(operations.map(|operations| units::iops(operations.value)));
     parts.push(units::fresh_stacks(mean.samples));
-    let mut lines = vec![format!("  {}", parts.join("  "))];
+    let mut lines = style.joined(&parts);
+    if let Some(first) = lines.first_mut() {
+        *first = first.replacen(&parts[0], &style.strong(&parts[0]), 1);
+    }
     let latency = &view.summary.latency;
     let quantiles = |l: &nestor_statistics::LatencySummary| {
         (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64))
@@ -133,12 +135,7 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
         })
         .collect();
     words.extend(view.steady.clone());
-    let line = format!("  {}", words.join("  "));
-    if line.chars().count() <= style.width {
-        lines.push(line);
-    } else {
-        lines.extend(words.iter().flat_map(|part| style.wrapped("  ", 4, part)));
-    }
+    lines.extend(style.joined(&words));
     lines
 }
 
@@ -147,7 +144,7 @@ const FEW_CLASSES: usize = 2;
 
 /// The table from the application to the medium. What a layer adds stands at its end, or below if the line is full.
 pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
-    let full = table(layers, true);
+    let full = table(layers, true, None);
     let adds: Vec<String> = layers.iter().map(LayerRow::adds).collect();
     let heading = String::from("adds");
     let widest_adds = adds.iter().chain([&heading]).map(|a| a.chars().count()).max().unwrap_or(0);
@@ -160,8 +157,12 @@ pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
             .map(|(line, adds)| format!("{line:<width$}  {adds}").trim_end().to_owned())
             .collect();
     }
-    let fitting = if full.width() <= style.width { full } else { table(layers, false) };
+    let fitting = if full.width() <= style.width { full } else { table(layers, false, None) };
     let mut lines = Vec::new();
+    if fitting.width() > style.width {
+        // What a layer adds is one more thing below its row.
+        return style.table(&table(layers, false, Some(&adds)));
+    }
     for (line, adds) in fitting.lines().into_iter().zip([String::new()].iter().chain(&adds)) {
         lines.push(line);
         if !adds.is_empty() {
@@ -171,7 +172,7 @@ pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
     lines
 }
 
-fn table(layers: &[LayerRow], with_role: bool) -> Table {
+fn table(layers: &[LayerRow], with_role: bool, adds: Option<&[String]>) -> Table {
     use Align::{Left, Right};
     let mut table = Table::new(&[Left, Left, Right, Right, Right, Right, Right, Right]);
     table.row(&[
@@ -183,8 +184,9 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         "merged",
         "queue",
         "service",
+        if adds.is_some() { "adds" } else { "" },
     ]);
-    for row in layers {
+    for (at, row) in layers.iter().enumerate() {
         let median = |latency: &Option<nestor_statistics::LatencySummary>| {
             or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))
         };
@@ -197,6 +199,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
             &or_dash(row.merged_share.map(units::share)),
             &median(&row.queue),
             &median(&row.service),
+            &adds.map_or_else(String::new, |adds| adds[at].clone()),
         ]);
     }
     table
@@ -217,8 +220,10 @@ fn processor_time_table(rows: &[ProcessorTimeRow], style: Style) -> Vec<String> 
             &or_dash(row.cpu_per_operation_ns.map(units::duration_ns)),
         ]);
     }
-    let mut lines = table.lines();
-    lines.push(style.faint("  processor time as the program says it: that of its own machine's kernel"));
+    let mut lines = style.table(&table);
+    let said =
+        style.wrapped("  ", 2, "processor time as the program says it: that of its own machine's kernel");
+    lines.extend(said.iter().map(|line| style.faint(line)));
     lines
 }
 
@@ -236,14 +241,16 @@ fn path_table(path: &PathView, style: Style) -> Vec<String> {
     }
     table.row(&["total", &count(path.together_per_operation), ""]);
     let mut lines = vec![String::new()];
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     let each = match path.instructions_per_ns {
         1 => "one takes".to_owned(),
         several => format!("{several} take"),
     };
-    let said =
-        format!("  {each} 1 ns on the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
-    lines.push(style.faint(&said));
+    let said = format!(
+        "{each} 1 ns on the modelled processor; counted for {} while I/O ran",
+        units::seconds(path.window_s)
+    );
+    lines.extend(style.wrapped("  ", 2, &said).iter().map(|line| style.faint(line)));
     lines
 }
 
@@ -289,15 +296,16 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
 /// Characters of a digest that tell results apart.
 const SHORT_DIGEST: usize = 16;
 
-fn saved_as(view: &RunView) -> String {
+fn saved_as(view: &RunView, style: Style) -> Vec<String> {
     let short = view.outcome_digest.as_ref().and_then(|digest| digest.get(..SHORT_DIGEST));
     let digest = match (short, view.shown_run) {
         (Some(digest), Some(run)) => format!(", outcome of run {run}: {digest}"),
         _ => String::new(),
     };
-    match view.runs.as_slice() {
-        [run] => format!("  saved as run {run}{digest}      nestor report {run}"),
-        [first, .., last] => format!("  saved as runs {first} to {last}{digest}      nestor report {last}"),
-        [] => String::new(),
-    }
+    let (runs, last) = match view.runs.as_slice() {
+        [run] => (format!("run {run}"), run),
+        [first, .., last] => (format!("runs {first} to {last}"), last),
+        [] => return vec![String::new()],
+    };
+    with_command(style, &format!("saved as {runs}{digest}"), &format!("nestor report {last}"))
 }

@@ -18,7 +18,7 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
         return with_findings(report, style);
     }
     let mut lines = Lines::default();
-    lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
+    lines.extend(title(report, style));
     lines.extend(physical(report, style));
     lines.extend(honesty_lines(style, &report.honesty));
     for mark in report.common_marks.iter().filter(|m| !m.is_emulation) {
@@ -43,10 +43,17 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.finish()
 }
 
+fn title(report: &StudyReport, style: Style) -> Vec<String> {
+    let words = visible(&format!("{}  ({})", report.title, report.name));
+    let fits = unicode_width::UnicodeWidthStr::width(words.as_str()) <= style.width;
+    let lines = if fits { vec![words] } else { style.wrapped("", 2, &words) };
+    lines.iter().map(|line| style.strong(line)).collect()
+}
+
 /// A study that says itself what it found: that last, before it the numbers, and of the doubts how many there are. The report has the rest.
 fn with_findings(report: &StudyReport, style: Style) -> String {
     let mut lines = Lines::default();
-    lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
+    lines.extend(title(report, style));
     let answer = report.physical.iter().map(|p| format!("physically plausible? {}", p.answer));
     lines.extend(answer.flat_map(|line| style.wrapped("", 2, &line)));
     lines.extend(honesty_lines(style, &report.honesty));
@@ -63,7 +70,8 @@ fn with_findings(report: &StudyReport, style: Style) -> String {
         n => Some(format!("{n} comparisons are less certain than they look")),
     };
     if let Some(words) = less_sure {
-        lines.push(&style.caution(&format!("  {words}: see the letters and the report")));
+        let words = format!("{words}: see the letters and the report");
+        lines.extend(style.wrapped("  ", 2, &words).iter().map(|line| style.caution(line)));
     }
     lines.extend(missing(report, style));
     lines.extend(findings(report, style));
@@ -79,7 +87,8 @@ fn findings(report: &StudyReport, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for finding in &report.findings {
         lines.push(String::new());
-        lines.push(style.strong(&visible(&finding.query.title)));
+        let title = style.wrapped("", 2, &visible(&finding.query.title));
+        lines.extend(title.iter().map(|line| style.strong(line)));
         lines.extend(finding.sentences.iter().flat_map(|s| style.wrapped("  ", 4, &visible(s))));
         let problem = finding.problem.iter().flat_map(|p| style.wrapped("  ", 4, &visible(p)));
         lines.extend(problem.map(|line| style.caution(&line)));
@@ -99,18 +108,21 @@ fn physical(report: &StudyReport, style: Style) -> Vec<String> {
 }
 
 fn matrix_lines(report: &StudyReport, matrix: &Matrix, style: Style) -> Vec<String> {
-    let title: Vec<String> =
-        style.wrapped("  ", 4, &visible(&matrix.title)).iter().map(|l| style.strong(l)).collect();
+    let title = in_parts(&visible(&matrix.title), style);
+    let title: Vec<String> = title.iter().map(|line| style.strong(line)).collect();
     let fits = |table: &Table| table.width() <= style.width;
     let full = table(matrix, &matrix.columns, cell_text);
     let compact = table(matrix, &compact_heads(report, matrix), compact_text);
     let body = if fits(&full) {
         full.lines()
     } else if fits(&compact) {
-        let note = "  in per cent, ± half the interval; without ±: 1 fresh stack, no interval";
-        [compact.lines(), vec![style.faint(note)]].concat()
+        let note = "in per cent, ± half the interval; without ±: 1 fresh stack, no interval";
+        let note = style.wrapped("  ", 2, note).into_iter().map(|line| style.faint(&line));
+        compact.lines().into_iter().chain(note).collect()
     } else {
-        list_lines(matrix)
+        let with_rates = list(matrix, true);
+        let list = if fits(&with_rates) { with_rates } else { list(matrix, false) };
+        style.table(&list)
     };
     [title, body].concat()
 }
@@ -152,8 +164,8 @@ fn table(matrix: &Matrix, columns: &[String], text: fn(&MatrixCell) -> String) -
 fn compact_text(cell: &MatrixCell) -> String {
     match (cell.kind, &cell.throughput, &cell.ratio) {
         (CellKind::Compared, _, Some(ratio)) => {
-            let half = ratio.change_interval_percent().map(|i| format!("±{:.0}", i.half_width()));
-            format!("{:+.0}{}", ratio.change_percent(), half.unwrap_or_default())
+            let half = ratio.change_interval_percent().map(|i| format!("±{}", units::whole(i.half_width())));
+            format!("{}{}", units::signed_whole(ratio.change_percent()), half.unwrap_or_default())
         }
         (CellKind::Baseline | CellKind::Alone, Some(mean), _) => cell.unit.words(mean.value),
         (CellKind::NotRun, ..) => "-".to_owned(),
@@ -183,41 +195,65 @@ fn change_text(ratio: &Ratio) -> String {
     }
 }
 
-/// One line per cell, where the matrix is wider than the terminal.
-fn list_lines(matrix: &Matrix) -> Vec<String> {
-    use Align::{Left, Right};
-    let mut table = Table::new(&[Left, Left, Right, Right, Left, Left]);
-    table.row(&[matrix.rows_are, "host", "throughput", "change", "", ""]);
-    for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
-        let mut name = name.as_str();
-        for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
-            let rate = match (&cell.throughput, cell.kind) {
-                (Some(mean), _) => cell.unit.words(mean.value),
-                (None, CellKind::WithoutOperations) => cell.life_words(),
-                (None, CellKind::Failed) => cell.without_number().to_owned(),
-                (None, _) => "not run".to_owned(),
-            };
-            let ratio = cell.ratio.as_ref().filter(|_| cell.kind == CellKind::Compared);
-            let interval = match ratio {
-                Some(r) => units::change_interval(r).unwrap_or_else(|| "(1)".to_owned()),
-                None => cell
-                    .throughput
-                    .and_then(|m| m.interval)
-                    .map(|interval| units::rate_interval(interval, cell.unit))
-                    .unwrap_or_default(),
-            };
-            table.row(&[
-                name,
-                column,
-                &rate,
-                &ratio.map(units::change).unwrap_or_default(),
-                &interval,
-                &cell.letters,
-            ]);
-            name = "";
+/// A name of a workload and of layers, which has no blanks: broken before the signs that part it where it is wider than the terminal.
+fn in_parts(name: &str, style: Style) -> Vec<String> {
+    let room = style.width.saturating_sub(4);
+    let is_long = |word: &str| unicode_width::UnicodeWidthStr::width(word) > room;
+    let parts = name.split(' ').map(|word| match is_long(word) {
+        true => word.split_inclusive([':', '/']).map(str::to_owned).collect::<Vec<_>>(),
+        false => vec![word.to_owned()],
+    });
+    let mut lines: Vec<String> = Vec::new();
+    for word in parts {
+        for (at, part) in word.iter().enumerate() {
+            let gap = if at == 0 { " " } else { "" };
+            match lines.last_mut() {
+                Some(line) if !is_long(&format!("{line}{gap}{part}")) => *line += &format!("{gap}{part}"),
+                _ => lines.push(part.clone()),
+            }
         }
     }
-    table.lines()
+    let margins = std::iter::once("  ").chain(std::iter::repeat("    "));
+    margins.zip(lines).map(|(margin, line)| format!("{margin}{line}")).collect()
+}
+
+/// One line per cell, where the matrix is wider than the terminal; with a column of rates, or with those of baselines alone.
+fn list(matrix: &Matrix, with_rates: bool) -> Table {
+    use Align::{Left, Right};
+    let (mut table, change) = match with_rates {
+        true => (Table::new(&[Left, Left, Right, Right, Left, Left]), vec!["throughput", "change", ""]),
+        false => (Table::new(&[Left, Left, Left, Left]), vec!["change"]),
+    };
+    table.row(&[vec![matrix.rows_are, "host"], change, vec![""]].concat());
+    for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
+        let mut name = name.clone();
+        for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
+            let numbers = if with_rates { rate_and_change(cell) } else { vec![cell_text(cell)] };
+            let place = vec![std::mem::take(&mut name), column.clone()];
+            table.row(&[place, numbers, vec![cell.letters.clone()]].concat());
+        }
+    }
+    table
+}
+
+/// The throughput of a cell, its change, and the interval of that or else of the throughput.
+fn rate_and_change(cell: &MatrixCell) -> Vec<String> {
+    let rate = match (&cell.throughput, cell.kind) {
+        (Some(mean), _) => cell.unit.words(mean.value),
+        (None, CellKind::WithoutOperations) => cell.life_words(),
+        (None, CellKind::Failed) => cell.without_number().to_owned(),
+        (None, _) => "not run".to_owned(),
+    };
+    let ratio = cell.ratio.as_ref().filter(|_| cell.kind == CellKind::Compared);
+    let interval = match ratio {
+        Some(r) => units::change_interval(r).unwrap_or_else(|| "(1)".to_owned()),
+        None => cell
+            .throughput
+            .and_then(|m| m.interval)
+            .map(|interval| units::rate_interval(interval, cell.unit))
+            .unwrap_or_default(),
+    };
+    vec![rate, ratio.map(units::change).unwrap_or_default(), interval]
 }
 
 fn legend(report: &StudyReport, style: Style) -> Vec<String> {
@@ -266,7 +302,8 @@ fn doubts(report: &StudyReport, style: Style) -> Vec<String> {
         lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, d)).map(|l| style.caution(&l)));
     }
     if let Some(more) = doubtful.len().checked_sub(EXPLAINED).filter(|n| *n > 0) {
-        lines.push(style.caution(&format!("  and {more} more: see their letters above and the report")));
+        let words = format!("and {more} more: see their letters above and the report");
+        lines.extend(style.wrapped("  ", 4, &words).iter().map(|line| style.caution(line)));
     }
     lines
 }
@@ -292,11 +329,8 @@ fn missing(report: &StudyReport, style: Style) -> Vec<String> {
         }
     }
     for (reason, count) in report.not_run_by_reason() {
-        lines.push(style.caution(&format!(
-            "  not run: {}: {}",
-            units::plural(count, "cell"),
-            visible(&reason)
-        )));
+        let words = format!("not run: {}: {}", units::plural(count, "cell"), visible(&reason));
+        lines.extend(style.wrapped("  ", 4, &words).iter().map(|line| style.caution(line)));
     }
     if !lines.is_empty() {
         lines.insert(0, String::new());

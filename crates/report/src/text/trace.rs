@@ -14,7 +14,7 @@ pub fn trace_text(view: &TraceView, style: Style) -> String {
     lines.extend(style.wrapped("  ", 4, &view.certainty.join("; ")));
     if view.joins.len() > 1 {
         lines.gap();
-        lines.extend(joins_table(&view.joins).lines());
+        lines.extend(style.table(&joins_table(&view.joins)));
         lines.extend(origins(&view.joins, style));
     }
     if !view.time_spent.is_empty() {
@@ -75,7 +75,8 @@ const BAR: usize = 30;
 
 fn waterfall_lines(waterfall: &Waterfall, style: Style) -> Vec<String> {
     use Align::{Left, Right};
-    let mut lines = vec![style.strong(&format!("  {}: {}", waterfall.name, waterfall.what))];
+    let title = style.wrapped("  ", 4, &format!("{}: {}", waterfall.name, waterfall.what));
+    let mut lines: Vec<String> = title.iter().map(|line| style.strong(line)).collect();
     lines.extend(style.wrapped("  ", 4, &waterfall.words()));
     let first = waterfall.rows.iter().map(|r| r.queued_ns).min().unwrap_or(0);
     let last = waterfall.rows.iter().map(|r| r.completed_ns).max().unwrap_or(0).max(first + 1);
@@ -99,7 +100,7 @@ fn waterfall_lines(waterfall: &Waterfall, style: Style) -> Vec<String> {
         let name = format!("{}{}", "  ".repeat(row.depth.min(8)), row.name.layer);
         table.row(&[&name, &what(row), &bar, &took, &why(row)]);
     }
-    lines.extend(table.lines());
+    lines.extend(style.table(&table));
     lines
 }
 

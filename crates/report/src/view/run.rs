@@ -12,6 +12,7 @@ use super::{
     LayerRow, LifeView, LinkView, NetworkView, PathView, ProcessorTimeRow, ShortNames, TraceView, honesty,
     workload_words,
 };
+use crate::units;
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -144,8 +145,8 @@ impl RunView {
             true => (" of virtual time", " of real time"),
             false => ("", ""),
         };
-        let measured = self.measured_s.map(|s| format!("measured for {s:.1} s{of_measuring}, "));
-        format!("{}whole cell {:.1} s{of_cell}", measured.unwrap_or_default(), self.cell_s)
+        let measured = self.measured_s.map(|s| format!("measured for {}{of_measuring}, ", units::seconds(s)));
+        format!("{}whole cell {}{of_cell}", measured.unwrap_or_default(), units::seconds(self.cell_s))
     }
 }
 

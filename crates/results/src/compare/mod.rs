@@ -160,9 +160,10 @@ impl CellSummary {
         self.samples.iter().map(|sample| sample.rate(self.rate_unit())).collect()
     }
 
-    /// The class of operations of which there are most, and its latencies: classes are different things, and this one stands for the cell.
-    pub fn latency_of_most(&self) -> Option<(&String, &LatencySummary)> {
-        self.latency.iter().max_by_key(|(_, latency)| latency.count)
+    /// The class of operations that took the application most time altogether, and its latencies: classes are different things, and this
+    /// one stands for the cell. That of which there are most may take next to no time: writes to memory before each `fsync`.
+    pub fn latency_of_longest(&self) -> Option<(&String, &LatencySummary)> {
+        self.latency.iter().max_by(|(_, a), (_, b)| a.whole_ns().total_cmp(&b.whole_ns()))
     }
 
     /// The marks, the first of each [name](Mark::name).

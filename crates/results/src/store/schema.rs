@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 22] = [
+const MIGRATIONS: [(&str, Option<Fill>); 23] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -36,6 +36,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 22] = [
     (summary_schema::VERSION_20, None),
     (VERSION_21, Some(lives::backfill)),
     (commands::VERSION_22, None),
+    (summary_schema::VERSION_23, None),
 ];
 
 const VERSION_1: &str = "

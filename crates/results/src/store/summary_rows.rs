@@ -25,7 +25,7 @@ impl SummaryRows {
     /// Adds a cell's row, and those of its latencies.
     pub fn add_cell(&mut self, study: &Study, cell: &CellNumbers) {
         let summary = cell.summary();
-        let latency = summary.latency_of_most();
+        let latency = summary.latency_of_longest();
         let ns = |of: fn(&nestor_statistics::LatencySummary) -> u64| {
             optional(latency.and_then(|(_, latency)| i64::try_from(of(latency)).ok()))
         };

@@ -99,3 +99,8 @@ INSERT OR IGNORE INTO outdated (study_hash, run) SELECT hash, 0 FROM studies UNI
 DROP INDEX runs_recorded;
 CREATE INDEX runs_recorded ON runs (number, untraced_twin, trace, ground);
 ";
+
+/// What version 23 changes: the latency of a cell is that of the class that took most time, no longer of the one with most operations.
+pub(super) const VERSION_23: &str = "
+INSERT OR IGNORE INTO outdated (study_hash, run) SELECT hash, 0 FROM studies UNION ALL SELECT hash, 0 FROM commands;
+";

@@ -295,3 +295,15 @@ fn throughput_that_goes_with_the_order_is_told() {
     // The pairs cancel it out but for the one position between them.
     assert!((found.ratio.unwrap().value - 1.02).abs() < 1e-9);
 }
+
+#[test]
+fn the_latency_of_a_cell_is_that_of_what_took_the_application_most_time() {
+    // Each write goes to memory, and the fsync after it waits for the disk; at the end there is one long close.
+    let of = |count, ns| latency(count, ns).summary().unwrap();
+    let classes = [("write", of(512, 10_000)), ("fsync", of(512, 25_000_000)), ("close", of(1, 90_000_000))];
+    let latency = classes.map(|(class, summary)| (class.to_owned(), summary)).into();
+    let cell =
+        CellSummary::of("ext4/hdd".into(), "fio:x".into(), Vec::new(), latency, Vec::new(), Vec::new());
+    let (class, summary) = cell.latency_of_longest().unwrap();
+    assert_eq!((class.as_str(), summary.count), ("fsync", 512));
+}

@@ -176,6 +176,22 @@ fn studies_of_an_old_file_are_summed_up() {
 }
 
 #[test]
+fn latencies_of_cells_are_chosen_anew_in_a_file_of_version_22() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let mut store = Store::open(&path).unwrap();
+    let study = Study::new("made-up", "", vec!["ext3/hdd".into()], vec!["fio:seq-write".into()]);
+    store.save_study(&recorded("0123456789abcdef", study)).unwrap();
+    store.keep(record("ext3/hdd", 0, MIB)).unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("UPDATE cells SET latency_class = 'of most'; PRAGMA user_version = 22").unwrap();
+    drop(Store::open(&path).unwrap());
+    let class: String = connection.query_row("SELECT latency_class FROM cell", [], |row| row.get(0)).unwrap();
+    assert_eq!(class, "write");
+}
+
+#[test]
 fn an_old_file_merges_into_a_new_one() {
     let folder = TempDir::new().unwrap();
     let old = folder.path().join("old.sqlite");

@@ -8,7 +8,7 @@ use nestor_predict::methods::measure_many;
 use nestor_predict::{
     Aim, ErrorParts, Evidence, Held, Judged, Judgement, Scores, TermError, Validation, only_elsewhere,
 };
-use nestor_report::units::{percent, share, signed};
+use nestor_report::units::{percent, share, signed, signed_whole};
 use nestor_results::{Known, WrittenWorkload};
 
 use crate::output::{print_json, say, table};
@@ -58,7 +58,7 @@ fn print_text(all: &Judgement) {
         say(&terms(validation, aims));
         say(&made_of.as_ref().map(parts_of_errors).unwrap_or_default());
         for worst in validation.errors.iter().take(3) {
-            let error = format!("{:+.0} %", worst.error * 100.0);
+            let error = format!("{} %", signed_whole(worst.error * 100.0));
             say(&format!("  worst: {error}  {} on {}\n", worst.load, worst.stack));
         }
     }
@@ -141,11 +141,11 @@ fn parts_of_errors(parts: &ErrorParts) -> String {
     };
     for common in parts.common.iter().take(3) {
         said.push_str(&format!(
-            "    {} common to all cells with the same {}: largest with {} ({:+.0} %)\n",
+            "    {} common to all cells with the same {}: largest with {} ({} %)\n",
             share(common.share),
             common.what,
             common.worst,
-            common.error * 100.0
+            signed_whole(common.error * 100.0)
         ));
     }
     said

@@ -22,7 +22,7 @@ use crate::commands::compare::costs_in_text;
 use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};
 use crate::named::tell;
-use crate::output::{print_json, say, style};
+use crate::output::{columns, print_json, say, style};
 use crate::whole_file::require_folder;
 use crate::{paths, session, slurm};
 
@@ -227,11 +227,14 @@ impl CarriedOut {
     }
 
     fn print_next(&self, report: &StudyReport) {
+        const HEAD: &str = "next:   ";
         let repeats = self.record.ground.is_in_virtual_time();
         let commands = next_commands(report, &self.record, repeats);
-        for (number, (command, shows)) in commands.iter().enumerate() {
-            let head = if number == 0 { "next:  " } else { "       " };
-            outln!("{head} {command}   ({shows})");
+        // Commands are copied, so that none is broken: one that a terminal would break is left out.
+        let lines = commands.iter().map(|(command, shows)| format!("{command}   ({shows})"));
+        let fits = |line: &String| columns().is_none_or(|columns| HEAD.len() + line.len() <= columns);
+        for (number, line) in lines.filter(fits).enumerate() {
+            outln!("{}{line}", if number == 0 { HEAD } else { "        " });
         }
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
             let first = if detailed { y + 17.0 } else { y + tall / 2.0 + 4.0 };
             svg.text("value", x + column / 2.0, first, Anchor::Middle, &fitted(&value, column - 6.0, LETTER));
             let detail = fitted(&detail(row), column - 4.0, SMALL);
-            svg.text("tick", x + column / 2.0, y + tall - 9.0, Anchor::Middle, &detail);
+            svg.text("detail", x + column / 2.0, y + tall - 9.0, Anchor::Middle, &detail);
         });
     }
     let bottom = top + series.len() as f64 * tall;

@@ -9,7 +9,7 @@ use super::{CellReport, StudyReport};
 impl StudyReport {
     /// All cells, in their order. Throughput is in the `throughput_unit` of its row; `ratio` is the throughput over that of the
     /// baseline in the same block, with the interval of the study's confidence; latencies are those of the class of operations
-    /// of which there are most, merged over all runs.
+    /// that took most time altogether, merged over all runs.
     pub fn table(&self) -> Table {
         let confidence = self.study.study.confidence();
         let rows = Rows(&self.cells);
@@ -79,7 +79,7 @@ fn life(cell: &CellReport) -> Option<Mean> {
 }
 
 fn latency(cell: &CellReport) -> Option<(&String, &LatencySummary)> {
-    cell.run.as_ref()?.summary.latency_of_most()
+    cell.run.as_ref()?.summary.latency_of_longest()
 }
 
 fn marks(cell: &CellReport) -> String {
