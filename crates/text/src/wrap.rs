@@ -6,6 +6,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// The least width of a paragraph.
 const LEAST_ROOM: usize = 20;
+/// In less room than this, choices are broken that are not very long.
+const NARROW: usize = 64;
 
 /// Breaks a text into lines of a width, between words but not between a number and its unit. `first` precedes the first
 /// line, and `indent` blanks precede the others. A text without words has no lines.
@@ -15,9 +17,11 @@ pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<Stri
         return Vec::new();
     }
     let text = words.iter().map(|word| word.replace(' ', UNBROKEN)).collect::<Vec<_>>().join(" ");
-    let options = Options::new(width.saturating_sub(indent).max(LEAST_ROOM))
+    let room = width.saturating_sub(indent).max(LEAST_ROOM);
+    let words = if room < NARROW { words_and_long_choices::<30> } else { words_and_long_choices::<60> };
+    let options = Options::new(room)
         .break_words(false)
-        .word_separator(WordSeparator::Custom(words_and_long_choices))
+        .word_separator(WordSeparator::Custom(words))
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
     let margin = " ".repeat(indent);
@@ -26,12 +30,12 @@ pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<Stri
     before.zip(lines).map(|(before, line)| format!("{before}{}", line.replace(UNBROKEN, " "))).collect()
 }
 
-/// The words of a line. A choice that would not fit beside anything (`:cipher=chacha20-poly1305|aes128-ctr|…`) may be broken after each `|`.
-fn words_and_long_choices(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
-    const LONG: usize = 60;
-    let parts = |word: &str| match word.width() {
-        ..=LONG => vec![word.len()],
-        _ => word.split_inclusive('|').map(str::len).collect(),
+/// The words of a line. A choice that would not fit beside anything (`:cipher=chacha20-poly1305|aes128-ctr|…`), because it is wider than
+/// `LONG`, may be broken after each `|`.
+fn words_and_long_choices<const LONG: usize>(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let parts = |word: &str| match word.width() > LONG {
+        true => word.split_inclusive('|').map(str::len).collect(),
+        false => vec![word.len()],
     };
     Box::new(WordSeparator::AsciiSpace.find_words(line).flat_map(move |word| {
         let (mut at, whole) = (0, word.word);
@@ -143,6 +147,11 @@ mod tests {
         assert_eq!(
             wrapped("  ", 2, 60, &format!("{choice} the cipher")),
             ["  :cipher=chacha20-poly1305|aes128-ctr|aes192-ctr|", "  aes256-ctr|aes128-gcm the cipher"]
+        );
+        let choice = ":disk=virtio-blk|virtio-scsi|lsi|mptsas|pvscsi|ahci|ide|nvme";
+        assert_eq!(
+            wrapped("", 4, 60, choice),
+            [":disk=virtio-blk|virtio-scsi|lsi|mptsas|pvscsi|ahci|ide|", "    nvme"]
         );
         assert_eq!(wrapped("", 0, 20, "one two three four off|on"), ["one two three four", "off|on"]);
     }
