@@ -132,10 +132,10 @@ snapshots! {
       ^^^^ no layer is called `Ext4`
       did you mean ext4? ext4/hdd
 "#;
-    an_unknown_layer_near_none: "ext4/virtualbox/hdd" => @r#"
+    an_unknown_layer_near_none: "ext4/mainframe/hdd" => @r#"
     a stack has a layer that does not exist
-      ext4/virtualbox/hdd
-           ^^^^^^^^^^ no layer is called `virtualbox`
+      ext4/mainframe/hdd
+           ^^^^^^^^^ no layer is called `mainframe`
       file systems: (all)
       image formats: (all)
       images from a source: (all)
