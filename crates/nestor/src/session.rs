@@ -215,7 +215,8 @@ pub fn leave_out_what_cannot_run(study: &mut Study, arguments: &LabArguments) {
     let mut cells: BTreeMap<&str, usize> = BTreeMap::new();
     for part in &study.parts {
         let Some(reason) = &part.left_out else { continue };
-        *cells.entry(reason).or_default() += part.cells().count() * part.replications as usize;
+        let left_out = part.cells().filter(|(stack, workload)| !study.runs(stack, workload)).count();
+        *cells.entry(reason).or_default() += left_out * part.replications as usize;
     }
     for (reason, count) in cells {
         errln!("note: {} left out: {reason}", plural(count, "optional cell"));

@@ -131,6 +131,12 @@ impl Study {
         self.stacks.iter().filter(is_run)
     }
 
+    /// The workloads of which a cell is run.
+    pub fn run_workloads(&self) -> impl Iterator<Item = &WrittenWorkload> {
+        let is_run = |workload: &&WrittenWorkload| self.stacks.iter().any(|stack| self.runs(stack, workload));
+        self.workloads.iter().filter(is_run)
+    }
+
     fn lives(&self) -> impl Iterator<Item = LifeCycle> {
         self.workloads.iter().filter_map(|workload| workload.value()?.life())
     }

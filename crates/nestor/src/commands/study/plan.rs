@@ -50,8 +50,8 @@ pub fn print_plan(
     let view = PlanView {
         study: &study.name,
         scale: study.scale.as_deref(),
-        stacks: study.stacks.len(),
-        workloads: study.workloads.len(),
+        stacks: study.run_stacks().count(),
+        workloads: study.run_workloads().count(),
         blocks: study.most_blocks(),
         sentinels: record.sentinels,
         seed: study.seed,
