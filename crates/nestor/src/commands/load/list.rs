@@ -23,7 +23,7 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
             .filter(|row| row.paper == paper)
             .map(|row| [format!("  {}", row.experiment), row.workload.to_owned(), row.summary.to_owned()])
             .collect();
-        outln!("{}", title(paper));
+        say(&format!("{}\n", title(paper)));
         out!("{}", table(&["  experiment", "workload", ""], &rows));
         outln!();
     }
