@@ -159,8 +159,7 @@ pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>
 /// The layer or workload that cannot be there.
 pub fn check_plan(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
     let stacks = stacks_of(study.run_stacks());
-    check_wish(&stacks, &arguments.on)?;
-    check_machine(&stacks, &arguments.on)?;
+    check_stacks(&stacks, arguments)?;
     let place = place_to_check(&arguments.on);
     for written in &study.workloads {
         let Some(workload) = written.value() else { continue };
@@ -176,11 +175,10 @@ pub fn stacks_of<'a>(written: impl Iterator<Item = &'a WrittenStack>) -> Vec<Sta
     written.filter_map(WrittenStack::value).cloned().collect()
 }
 
-/// Refuses stacks that cannot be where the arguments say, or that need what was not made.
+/// Refuses stacks that cannot be where the arguments say.
 fn check_stacks(stacks: &[Stack], arguments: &LabArguments) -> Result<()> {
     check_wish(stacks, &arguments.on)?;
-    check_machine(stacks, &arguments.on)?;
-    require_made(stacks, arguments)
+    check_machine(stacks, &arguments.on)
 }
 
 /// Refuses stacks that need a pack of the lab image, a kernel or a QEMU that is not there.
@@ -201,7 +199,8 @@ pub fn require_made(stacks: &[Stack], arguments: &LabArguments) -> Result<()> {
 /// Leaves out the optional parts of a study of which a stack cannot run where the arguments say, each with the reason, and says so.
 pub fn leave_out_what_cannot_run(study: &mut Study, arguments: &LabArguments) {
     for part in study.parts.iter_mut().filter(|part| part.optional) {
-        let refused = check_stacks(&stacks_of(part.stacks.iter()), arguments).err();
+        let stacks = stacks_of(part.stacks.iter());
+        let refused = check_stacks(&stacks, arguments).and_then(|()| require_made(&stacks, arguments)).err();
         part.left_out = refused.map(|error| {
             error
                 .to_string()

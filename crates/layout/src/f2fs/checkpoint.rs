@@ -43,6 +43,28 @@ pub(super) struct Checkpoint {
     version: u64,
 }
 
+/// Whether a block of a table counts at the second of its two places; `bitmap`: which of them each block has.
+pub(super) fn is_at_second_place(bitmap: &[u8], number: u64) -> bool {
+    bitmap.get((number / 8) as usize).is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)
+}
+
+/// Calls `change` with each change in a journal, of at most so many: a block of summaries, and where in it the number of a thing and its
+/// entry are.
+pub(super) fn read_journal(
+    device: &dyn ReadAt,
+    (block, at): (u64, usize),
+    (most, entry_bytes): (u16, usize),
+    mut change: impl FnMut(&Fields<'_>, usize) -> Result<(), LayoutError>,
+) -> Result<(), LayoutError> {
+    let bytes = read_bytes(device, block * BLOCK_BYTES, BLOCK_BYTES as usize)?;
+    let fields = block_fields(&bytes, block);
+    let count = fields.u16_le(at)?;
+    if count > most {
+        return Err(fields.damaged(at, format!("a journal of {count} entries, at most {most}")));
+    }
+    (0..usize::from(count)).try_for_each(|slot| change(&fields, at + 2 + slot * entry_bytes))
+}
+
 impl Checkpoint {
     /// Reads both, and takes the newer of those that are whole.
     pub(super) fn read(device: &dyn ReadAt, superblock: &Superblock) -> Result<Self, LayoutError> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, is_at_second_place, read_journal};
 use super::nodes::FOOTER_AT;
 use super::superblock::{BLOCKS_PER_SEGMENT, Superblock};
 use super::{BLOCK_BYTES, Walk, block_fields, damaged};
@@ -42,8 +42,7 @@ pub(super) fn of_nodes(
     };
     let segments = superblock.main_segments();
     for number in 0..segments.div_ceil(ENTRIES) {
-        let byte = checkpoint.segment_bitmap.get((number / 8) as usize).copied().unwrap_or(0);
-        let second = byte & (0x80 >> (number % 8)) != 0;
+        let second = is_at_second_place(&checkpoint.segment_bitmap, number);
         // All second places follow all first ones (`current_sit_addr` in `segment.h`).
         let block =
             superblock.segment_table + number + u64::from(second) * superblock.segment_table_blocks / 2;
@@ -56,17 +55,11 @@ pub(super) fn of_nodes(
             note(number * ENTRIES + slot, fields.u16_le(slot as usize * ENTRY_BYTES)?);
         }
     }
-    let (block, at) = checkpoint.segment_journal;
-    let bytes = read_bytes(device, block * BLOCK_BYTES, BLOCK_BYTES as usize)?;
-    let fields = block_fields(&bytes, block);
-    let count = fields.u16_le(at)?;
-    if count > JOURNAL_ENTRIES {
-        return Err(fields.damaged(at, format!("a journal of {count} segments")));
-    }
-    for slot in 0..usize::from(count) {
-        let at = at + 2 + slot * JOURNAL_ENTRY_BYTES;
+    let journal = checkpoint.segment_journal;
+    read_journal(device, journal, (JOURNAL_ENTRIES, JOURNAL_ENTRY_BYTES), |fields, at| {
         note(u64::from(fields.u32_le(at)?), fields.u16_le(at + 4)?);
-    }
+        Ok(())
+    })?;
     // The heads of the logs, which may have nothing in use yet.
     found.extend(checkpoint.open_node_segments.iter().map(|segment| u64::from(*segment)));
     found.retain(|segment| *segment < segments);

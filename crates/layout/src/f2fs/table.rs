@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, is_at_second_place, read_journal};
 use super::superblock::{BLOCKS_PER_SEGMENT, Superblock};
 use super::{BLOCK_BYTES, block_fields};
 use crate::fields::{Fields, read_bytes};
@@ -52,8 +52,7 @@ impl NodeTable {
         let mut found = BTreeMap::new();
         let blocks = superblock.node_table_blocks / 2;
         for number in 0..blocks {
-            let byte = checkpoint.node_bitmap.get((number / 8) as usize).copied().unwrap_or(0);
-            let second = byte & (0x80 >> (number % 8)) != 0;
+            let second = is_at_second_place(&checkpoint.node_bitmap, number);
             // Segments of the first and of the second places alternate (`current_nat_addr` in `node.h`).
             let (segment, within) = (number / BLOCKS_PER_SEGMENT, number % BLOCKS_PER_SEGMENT);
             let pair = superblock.node_table + 2 * segment * BLOCKS_PER_SEGMENT;
@@ -72,22 +71,15 @@ impl NodeTable {
                 }
             }
         }
-        let (block, at) = checkpoint.journal;
-        let bytes = read_bytes(device, block * BLOCK_BYTES, BLOCK_BYTES as usize)?;
-        let fields = block_fields(&bytes, block);
-        let count = fields.u16_le(at)?;
-        if count > JOURNAL_ENTRIES {
-            return Err(fields.damaged(at, format!("a journal of {count} nodes")));
-        }
-        for slot in 0..usize::from(count) {
-            let at = at + 2 + slot * JOURNAL_ENTRY_BYTES;
-            let (nid, entry) = (fields.u32_le(at)?, Entry::read(&fields, at + 4)?);
+        read_journal(device, checkpoint.journal, (JOURNAL_ENTRIES, JOURNAL_ENTRY_BYTES), |fields, at| {
+            let (nid, entry) = (fields.u32_le(at)?, Entry::read(fields, at + 4)?);
             if is_place(entry.block) {
                 found.insert(nid, entry);
             } else {
                 found.remove(&nid);
             }
-        }
+            Ok(())
+        })?;
         Ok(Self(found))
     }
 
