@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nestor_disk::log::LogSummary;
-use nestor_disk::model::MemberWork;
+use nestor_disk::model::MediumWork;
 use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, ROOT_SERIAL};
 use nestor_stack::{Layer, MachineIndex};
 
@@ -24,8 +24,8 @@ const SERIAL: &str = "nestor-medium";
 pub struct DiskLog {
     /// Its path on the ground.
     pub path: String,
-    /// What the disks of an array were asked for meanwhile; `None` of a single medium.
-    pub members: Option<MemberWork>,
+    /// What the medium did below the requests meanwhile.
+    pub work: MediumWork,
 }
 
 /// A disk server that runs on the ground.
@@ -102,7 +102,7 @@ impl ServedDisk {
     pub fn stop_log(&self) -> Result<DiskLog, BuildError> {
         let said = self.server.control(&["stop-log"])?;
         let summary: LogSummary = serde_json::from_str(&said).map_err(|e| self.server.not_understood(&e))?;
-        Ok(DiskLog { path: self.log_path(), members: summary.members })
+        Ok(DiskLog { path: self.log_path(), work: summary.work })
     }
 
     /// Starts to note the marks in the data of requests, for checks of joins.

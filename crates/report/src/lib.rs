@@ -17,7 +17,7 @@ pub use html::{
 };
 pub use style::Style;
 pub use text::{
-    claim_findings, compare_text, gate_text, link_table, run_text, runs_text, scoreboard_text,
+    claim_findings, claim_table, compare_text, gate_text, link_table, run_text, runs_text, scoreboard_text,
     study_markdown, study_text, tables_text, trace_text,
 };
 pub use view::{

@@ -89,7 +89,7 @@ struct Level {
     queue_ns: Option<f64>,
     service_ns: Option<f64>,
     /// Of a modelled disk: moving the arm, waiting for the sector, transfer.
-    parts_ns: Option<[f64; 3]>,
+    arm_ns: Option<[f64; 3]>,
 }
 
 /// A sentence and how much the thing it is about changed: a logarithm, above zero if the candidate has more of it.
@@ -231,7 +231,9 @@ impl Level {
             seeks: metrics.sequential_share.map(|share| sum(read.issued, write.issued) * (1.0 - share)),
             queue_ns: mean(&metrics.q2d).or_else(|| mean(&metrics.i2d)),
             service_ns: mean(&metrics.d2c),
-            parts_ns: metrics.service.map(|s| [s.seek_ns as f64, s.rotation_ns as f64, s.transfer_ns as f64]),
+            arm_ns: metrics
+                .arm_work()
+                .map(|w| [w.seek_ns as f64, w.rotation_ns as f64, w.transfer_ns as f64]),
         }
     }
 
@@ -358,14 +360,14 @@ fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
         return None;
     }
     let parts = |run: &RunLevels| {
-        Some(run.level(&LevelPlace::Disk)?.parts_ns?.map(|part_ns| run.work.each(part_ns / 1e6)))
+        Some(run.level(&LevelPlace::Disk)?.arm_ns?.map(|part_ns| run.work.each(part_ns / 1e6)))
     };
     let (c, b) = (parts(candidate)?, parts(baseline)?);
     let total = |parts: [f64; 3]| parts.iter().sum::<f64>();
     let busy = |run: &RunLevels, parts: [f64; 3]| total(parts) / 1e3 * run.rate();
     let (c_busy, b_busy) = (busy(candidate, c), busy(baseline, b));
     let share_of_time = if c_busy.max(b_busy) > 1.0 {
-        "a write counts again for each flush that waited for it".to_owned()
+        format!("{c_busy:.1} arms at work on average against {b_busy:.1}")
     } else {
         format!("{} of the time against {}", units::percent(c_busy), units::percent(b_busy))
     };

@@ -32,6 +32,15 @@ pub enum SlurmError {
         /// `the partition long`.
         partition: String,
     },
+    /// No cluster says which processors it has.
+    #[error(
+        "no Slurm cluster answers here; `sinfo` says:\n{}\n  run Nestor where `sinfo` lists the nodes, or omit --slurm",
+        indented(said)
+    )]
+    NoAnswer {
+        /// What `sinfo` printed.
+        said: String,
+    },
     /// It refuses.
     #[error(
         "{said}\n  `{program}` refused; partition, memory, time limit and other options: --slurm-partition, --slurm-time, --slurm-arg"
@@ -42,6 +51,10 @@ pub enum SlurmError {
         /// What it printed.
         said: String,
     },
+}
+
+fn indented(said: &str) -> String {
+    said.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What Slurm says of a task.
@@ -133,7 +146,7 @@ impl Slurm {
         match usable_processors(&output.said, partition.is_some()) {
             Some(processors) if output.succeeded => Ok(processors),
             _ if !output.errors.trim().is_empty() => {
-                Err(SlurmError::Refused { program: "sinfo", said: output.errors.trim().to_owned() })
+                Err(SlurmError::NoAnswer { said: output.errors.trim().to_owned() })
             }
             _ => Err(SlurmError::NoProcessors {
                 partition: partition

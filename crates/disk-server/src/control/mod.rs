@@ -10,7 +10,7 @@ pub use client::ControlClient;
 
 pub use crate::priority::Priority;
 use nestor_disk::log::LogSummary;
-use nestor_disk::model::MemberWork;
+use nestor_disk::model::MediumWork;
 
 /// What can be asked of a serving disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ pub struct Statistics {
     pub priority: Priority,
     /// Bytes that the data file takes on its file system.
     pub allocated_bytes: u64,
-    /// What the disks of an array were asked for by the requests that the timing model served; `None` of a single medium.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub members: Option<MemberWork>,
+    /// What the medium did below the requests that the timing model served.
+    #[serde(default)]
+    pub work: MediumWork,
 }

@@ -9,7 +9,7 @@ use super::core::Core;
 use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
-use nestor_disk::model::MemberWork;
+use nestor_disk::model::MediumWork;
 use nestor_log::{Behind, Limits};
 use nestor_stop::StopHandle;
 
@@ -157,15 +157,14 @@ impl Core {
         // What is logged in virtual time must not depend on how fast the file system is in real time.
         let behind = if self.clock.is_told() { Behind::Wait } else { Behind::Drop };
         let writer = Writer::limited(path, header, Limits { behind, ..Limits::default() })?;
-        self.log = Some(OpenLog { writer, members: self.model.member_work() });
+        self.log = Some(OpenLog { writer, before: self.model.work() });
         Ok(())
     }
 
     /// Takes the request log out; the caller closes it, which may take a while.
     pub fn take_log(&mut self) -> Option<TakenLog> {
-        let OpenLog { writer, members } = self.log.take()?;
-        let members = self.model.member_work().zip(members).map(|(now, before)| now.since(&before));
-        Some(TakenLog { writer, members })
+        let OpenLog { writer, before } = self.log.take()?;
+        Some(TakenLog { writer, work: self.model.work().since(&before) })
     }
 
     /// Starts to note the stamps in the data.
@@ -190,7 +189,7 @@ impl Core {
             write_cache: self.model.write_cache(),
             settled: self.is_idle() && self.model.is_settled(),
             allocated_bytes: self.target.store.allocated().unwrap_or(0),
-            members: self.model.member_work(),
+            work: self.model.work(),
             ..self.statistics.clone()
         }
     }
@@ -200,22 +199,22 @@ impl Core {
 pub struct OpenLog {
     /// Writes it.
     pub writer: Writer,
-    /// What an array had asked its disks for when the log was opened.
-    members: Option<MemberWork>,
+    /// What the medium had done when the log was opened.
+    before: MediumWork,
 }
 
 /// A request log that nothing is added to any more.
 pub struct TakenLog {
     writer: Writer,
-    /// What an array has asked its disks for while it was open.
-    members: Option<MemberWork>,
+    /// What the medium has done while it was open.
+    work: MediumWork,
 }
 
 /// Closes a log that may not be there.
 pub fn close_log(log: Option<TakenLog>) -> Result<LogSummary, DiskError> {
-    let Some(TakenLog { writer, members }) = log else { return Ok(LogSummary::default()) };
+    let Some(TakenLog { writer, work }) = log else { return Ok(LogSummary::default()) };
     let nestor_log::LogSummary { records, dropped } = writer.finish()?;
-    Ok(LogSummary { records, dropped, members })
+    Ok(LogSummary { records, dropped, work })
 }
 
 /// Closes a file of stamps that may not be there; returns how many runs it has.

@@ -5,7 +5,7 @@ use nestor_ownership::FileKind;
 use serde::{Deserialize, Serialize};
 
 use super::record::{HEAD, Header, Record};
-use crate::model::MemberWork;
+use crate::model::MediumWork;
 
 /// How a log ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,9 +14,9 @@ pub struct LogSummary {
     pub records: u64,
     /// Requests that are missing because the writer could not keep up.
     pub dropped: u64,
-    /// What the disks of an array were asked for meanwhile; `None` of a single medium. The server adds it: the log has requests to the array.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub members: Option<MemberWork>,
+    /// What the medium did below the requests meanwhile. The server adds it: the log has requests to the whole.
+    #[serde(default)]
+    pub work: MediumWork,
 }
 
 /// Takes records on the server's thread and writes them on another.

@@ -10,12 +10,13 @@ pub mod hdd;
 mod null;
 pub mod ssd;
 mod turn;
+mod work;
 
 pub use figures_error::FiguresError;
 pub use null::NullModel;
 pub use turn::{NoTurn, Turn};
 
-pub use array::MemberWork;
+pub use work::{ArmWork, MediumWork, MemberWork};
 
 use crate::log::Operation;
 
@@ -95,9 +96,9 @@ pub trait Model: Send {
     /// Switches the write cache; its contents still reach the medium.
     fn set_write_cache(&mut self, on: bool);
 
-    /// What an array has asked its disks for; `None` of a single medium.
-    fn member_work(&self) -> Option<MemberWork> {
-        None
+    /// What it has done below the requests to it, since it was made.
+    fn work(&self) -> MediumWork {
+        MediumWork::default()
     }
 
     /// Forgets everything: queues, caches, position of the head. Requests in flight are never completed.

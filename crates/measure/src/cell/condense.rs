@@ -97,7 +97,7 @@ pub(super) fn condense(
     if let Some(log) = &recorded.disk_log {
         let argv = ["{nestor}", "trace", "summarize", "--json", "--disk-log", &log.path];
         let summary: LayerMetrics = answer(lab.ground(), &argv)?;
-        condensed.medium = Some(LayerMetrics { members: log.members, ..summary });
+        condensed.medium = Some(LayerMetrics { members: log.work.members, arms: log.work.arms, ..summary });
         if let Some(directory) = directory {
             condensed.requests.medium = Some(medium_requests(built, Path::new(&log.path), directory)?);
         }

@@ -50,8 +50,11 @@ pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let against = arguments.against.as_ref();
     let against =
         against.map(|one| run_number(&store, one, &format!("explain {run} --against"))).transpose()?;
-    if let Some(against) = against.filter(|_| !arguments.force) {
-        same_workload(&store, run, against)?;
+    if let Some(against) = against {
+        another_cell(&store, run, against)?;
+        if !arguments.force {
+            same_workload(&store, run, against)?;
+        }
     }
     let explanation = explanation(&store, run, against)?;
     if arguments.json {
@@ -69,6 +72,20 @@ fn say_equations(store: &Store, run: i64, arguments: &ExplainArguments) -> Resul
     }
     out!("{}", equations_text(&equations, columns()));
     Ok(())
+}
+
+/// Runs of one cell are taken together, so between two of them nothing is left to explain.
+fn another_cell(store: &Store, run: i64, against: i64) -> Result<()> {
+    let (here, there) = (store.run(run)?.record, store.run(against)?.record);
+    if here.stack != there.stack || here.workload != there.workload || here.study_hash != there.study_hash {
+        return Ok(());
+    }
+    bail!(
+        "runs {run} and {against} are both of {} under {}: there is no difference to explain\n  name a run of another stack, or \
+         omit --against for the baseline of its study; nestor compare --against NAME compares with runs that were saved before",
+        here.stack,
+        here.workload
+    )
 }
 
 /// Requests of different workloads differ because different things were asked for, which no mechanism below explains.

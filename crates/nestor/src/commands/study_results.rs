@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nestor_report::{
-    StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
-    tables_text,
+    StudyReport, Style, claim_findings, claim_table, render_figure_svg, render_matrix_svg, scoreboard_text,
+    study_text, tables_text,
 };
 use nestor_results::{
     CellRecord, Figure, FigureKind, Fingerprint, Fingerprinting, Store, StudyRecord, duration_words,
@@ -49,7 +49,8 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
         pictures.push((name, figure.query.title.clone()));
     }
     write("environment.txt", &environment_text(store, record)?)?;
-    write("README.md", &readme(record, &claim_findings(&report.claims), &board, (&pictures, &tables)))
+    let told = (claim_findings(&report.claims), claim_table(&report.claims));
+    write("README.md", &readme(record, &told, &board, (&pictures, &tables)))
 }
 
 /// The last line of a README of this program, by which it is known. It is part of the file's form.
@@ -77,11 +78,11 @@ fn refuse_foreign(readme: &Path) -> Result<()> {
     )
 }
 
-/// The findings first, in at most ten lines, then the pictures, then the figures that are tables as text, and last the scoreboard,
-/// which is hundreds of lines long.
+/// The findings first, in at most ten lines, then the scoreboard with a line for each claim, then the pictures and the figures that are
+/// tables, and last how each verdict came about, which is hundreds of lines long.
 fn readme(
     record: &StudyRecord,
-    findings: &[String],
+    (findings, table): &(Vec<String>, String),
     board: &str,
     (pictures, tables): (&[(String, String)], &str),
 ) -> String {
@@ -89,7 +90,7 @@ fn readme(
     let mut text = format!(
         "# {}\n\n{}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
          All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json); the figures: \
-         [figures.json](figures.json).\n\n\
+         [figures.json](figures.json). How each verdict came about: [below](#every-claim).\n\n{table}\n\
          ![All cells against the raw disk](matrix.svg)\n",
         record.study.title,
         findings.join("\n"),

@@ -4,7 +4,7 @@ use nestor_results::{Claim, ClaimKind, ClaimPart, ClaimResult, Verdict};
 use nestor_statistics::{Interval, Ratio};
 
 use crate::Style;
-use crate::text::{claim_findings, scoreboard_text};
+use crate::text::{claim_findings, claim_table, scoreboard_text};
 
 fn result(
     id: &str,
@@ -116,6 +116,19 @@ fn the_scoreboard_reads_like_the_sketch() {
 }
 
 #[test]
+fn the_scoreboard_is_a_table_of_what_was_measured() {
+    insta::assert_snapshot!(claim_table(&results()), @"
+    | | claim | paper | here | verdict |
+    |---|---|---|---|---|
+    | L-27 | Ext3 on JFS reads faster than Ext3 on the disk | +34 % | +21.0 % [+14.0, +29.0] | reproduced |
+    | L-29 | XFS as host costs random writes | -40 % | -12.0 % [-15.0, -9.0] | smaller, same sign |
+    | L-15 | ReiserFS on Ext2, database | -67 % | +2.0 % [-5.0, +9.0] | contradicted |
+    | L-44 | Xen and VMware vary alike | fairly similar |  | not testable here |
+    ");
+    assert_eq!(claim_table(&[]), "");
+}
+
+#[test]
 fn eighty_columns_are_enough_and_colour_is_not_needed() {
     let text = scoreboard_text(&results(), Style { color: false, width: 80, ..Style::plain() });
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -156,15 +169,24 @@ fn findings_are_few_lines_and_what_contradicts_comes_first() {
     let lines = claim_findings(&many);
     let mut of_parts =
         result("X-9", "two hosts", "both slower", Some((2.0, 1.5, 2.5)), Verdict::Contradicted);
-    let part = |name: &str, effect| ClaimPart {
+    let part = |name: &str, effect, reason: &str| ClaimPart {
         name: name.to_owned(),
         verdict: Verdict::Reproduced,
         effect,
-        reason: String::new(),
+        reason: reason.to_owned(),
     };
-    of_parts.parts = vec![part("on ext3", None), part("on jfs", of_parts.effect)];
-    let told = claim_findings(&[of_parts])[1].clone();
-    assert_eq!(told, "- Contradicted: X-9, two hosts: paper both slower; here on jfs: +100 % [+50.0, +150]");
+    of_parts.parts =
+        vec![part("on ext3", None, "no run"), part("on jfs", of_parts.effect, "the interval excludes less")];
+    let told = claim_findings(std::slice::from_ref(&of_parts))[1].clone();
+    assert_eq!(
+        told,
+        "- Contradicted: X-9, two hosts: paper both slower; here on jfs: +100 % [+50.0, +150] (the interval excludes less)"
+    );
+    let board = scoreboard_text(&[of_parts], Style::plain());
+    assert!(
+        board.contains("paper both slower   here on jfs: +100 % [+50.0, +150]   contradicted"),
+        "{board}"
+    );
     assert_eq!(lines.len(), 8, "{lines:?}");
     assert!(lines[1].contains("X-4") && lines[2].contains("X-2") && lines[3].contains("X-0"), "{lines:?}");
     assert_eq!(lines[4], "- 2 more are contradicted");

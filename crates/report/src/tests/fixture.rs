@@ -10,7 +10,7 @@ use nestor_results::{
     StoredRun, Study, StudyRecord, TraceMode,
 };
 use nestor_statistics::LatencyHistogram;
-use nestor_trace::metrics::ServiceTime;
+use nestor_trace::metrics::{ArmWork, ServiceTime};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
@@ -105,6 +105,13 @@ pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TraceP
             transfer_ns: 1_500_000_000,
             overhead_ns: 200_000_000,
             cache_hits: issued / 9,
+        }),
+        arms: disk.then_some(ArmWork {
+            accesses: issued,
+            destages: 0,
+            seek_ns: 6_200_000_000,
+            rotation_ns: 2_100_000_000,
+            transfer_ns: 1_500_000_000,
         }),
         dropped_events: 0,
         span_s: 9.8,

@@ -1,6 +1,6 @@
 //! The scoreboard: what a published study says, beside what was found here.
 
-use nestor_results::{ClaimResult, Tally, Verdict};
+use nestor_results::{ClaimPart, ClaimResult, Tally, Verdict};
 use nestor_statistics::Ratio;
 use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
@@ -55,7 +55,7 @@ fn answer_lines(result: &ClaimResult, indent: usize, style: Style) -> Vec<String
         "" => String::new(),
         paper => format!("paper {}", visible(paper)),
     };
-    let here = result.effect.as_ref().map(|e| format!("here {}", effect_words(e))).unwrap_or_default();
+    let here = here_words(result).unwrap_or_default();
     let mut verdict = result.verdict.words().to_owned();
     if result.verdict == Verdict::NotTestable && !result.reason.is_empty() {
         verdict = format!("{verdict}: {}", visible(&result.reason));
@@ -85,6 +85,20 @@ fn columns(paper: &str, here: &str, verdict: &str) -> String {
         (false, true) => format!("{}{verdict}", padded(paper, 0)),
         _ => format!("{}{}{verdict}", padded(paper, 13), padded(here, 27)),
     }
+}
+
+/// `here +21.0 % [+14.0, +29.0]`; of several parts, with the name of the one that decides: `here on JFS: +21.0 % [+14.0, +29.0]`.
+pub(super) fn here_words(result: &ClaimResult) -> Option<String> {
+    let effect = effect_words(result.effect.as_ref()?);
+    Some(match deciding_part(result) {
+        Some(part) => format!("here {}: {effect}", visible(&part.name)),
+        None => format!("here {effect}"),
+    })
+}
+
+/// The part of a claim whose effect is that of the claim; `None` of a claim without parts.
+pub(super) fn deciding_part(result: &ClaimResult) -> Option<&ClaimPart> {
+    result.parts.iter().find(|part| part.effect.is_some() && part.effect == result.effect)
 }
 
 /// `+21.0 % [+14.0, +29.0]`.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use nestor_results::{ClaimResult, Tally, Verdict};
 use nestor_text::visible_in_columns as visible;
 
-use super::claims::effect_words;
+use super::claims::{deciding_part, here_words};
 
 /// How many claims of each kind are told: with the counts and the two lines that count the rest, eight lines at most.
 const CONTRADICTED: usize = 3;
@@ -41,14 +41,14 @@ fn distance_per_mille(result: &ClaimResult) -> u64 {
 }
 
 /// `Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %; here +2.0 % [-5.0, +9.0]`; with the name of the part that decides,
-/// where a claim has several.
+/// and why it does, where a claim has several: a part may ask for more where the claim asks for less.
 fn sentence(result: &ClaimResult) -> String {
     let claim = &result.claim;
     let mut text =
         format!("{}: {}, {}", capitalised(result.verdict.words()), visible(&claim.id), visible(&claim.title));
-    let of_part = result.parts.iter().find(|part| part.effect.is_some() && part.effect == result.effect);
-    let here = of_part.map_or_else(|| "here".to_owned(), |part| format!("here {}:", visible(&part.name)));
-    let found = result.effect.as_ref().map(|effect| format!("{here} {}", effect_words(effect)));
+    let because = deciding_part(result).filter(|part| !part.reason.is_empty());
+    let because = because.map(|part| format!(" ({})", visible(&part.reason))).unwrap_or_default();
+    let found = here_words(result).map(|here| here + &because);
     let paper = (!claim.paper.is_empty()).then(|| format!("paper {}", visible(&claim.paper)));
     let values: Vec<String> = paper.into_iter().chain(found).collect();
     if !values.is_empty() {

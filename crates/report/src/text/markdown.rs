@@ -65,7 +65,7 @@ fn cell_text(cell: &MatrixCell) -> String {
 }
 
 /// A field of a table: a bar in it would end it.
-fn field(words: &str) -> String {
+pub(super) fn field(words: &str) -> String {
     text(words).replace('|', "\\|")
 }
 

@@ -1,5 +1,6 @@
 //! The views as text: for terminals, pipes and issue trackers.
 
+mod claim_table;
 mod claims;
 mod compare;
 mod figure;
@@ -14,6 +15,7 @@ mod runs;
 mod study;
 mod trace;
 
+pub use claim_table::claim_table;
 pub use claims::scoreboard_text;
 pub use compare::compare_text;
 pub(crate) use compare::{certainty, drift_words};

@@ -114,15 +114,13 @@ impl<'a> MediumFacts<'a> {
         }
     }
 
-    /// Share of the time that a modelled hard disk spent on requests, 0 to 1. Array and flash work on several at once,
+    /// Share of the time that the arm of a modelled hard disk was at work, 0 to 1. Array and flash work on several requests at once,
     /// so the sum of their times is not a share.
     pub fn busy_share(&self) -> Option<f64> {
         let metrics = self.metrics.filter(|m| m.span_s > 0.0)?;
-        let service =
-            metrics.service.filter(|_| self.profile.is_some_and(|p| matches!(p.medium, Medium::Hdd(_))))?;
-        // The overhead of one command overlaps the seek of another, so it is not in the sum.
-        let ns = service.seek_ns + service.rotation_ns + service.transfer_ns;
-        Some((ns as f64 / 1e9 / metrics.span_s).min(1.0))
+        let is_one_disk = self.profile.is_some_and(|p| matches!(p.medium, Medium::Hdd(_)));
+        let arms = metrics.arm_work().filter(|_| is_one_disk)?;
+        Some((arms.busy_s() / metrics.span_s).min(1.0))
     }
 
     /// `304 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time, 40 % sequential`.

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 23] = [
+const MIGRATIONS: [(&str, Option<Fill>); 24] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -37,6 +37,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 23] = [
     (VERSION_21, Some(lives::backfill)),
     (commands::VERSION_22, None),
     (summary_schema::VERSION_23, None),
+    (VERSION_24, None),
 ];
 
 const VERSION_1: &str = "
@@ -436,6 +437,13 @@ CREATE TABLE states (
 
 /// On which of several nodes an instance was.
 const VERSION_21: &str = "ALTER TABLE lives ADD COLUMN node INTEGER NOT NULL DEFAULT 0; -- from 0";
+
+/// How long the arms of a medium were at work. Runs from before it was counted do not have it.
+const VERSION_24: &str = "
+ALTER TABLE layer_metrics ADD COLUMN arm_seek_ns INTEGER;
+ALTER TABLE layer_metrics ADD COLUMN arm_rotation_ns INTEGER;
+ALTER TABLE layer_metrics ADD COLUMN arm_transfer_ns INTEGER;
+";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -185,6 +185,9 @@ fn latencies_of_cells_are_chosen_anew_in_a_file_of_version_22() {
     store.keep(record("ext3/hdd", 0, MIB)).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();
+    for column in ["arm_seek_ns", "arm_rotation_ns", "arm_transfer_ns"] {
+        connection.execute(&format!("ALTER TABLE layer_metrics DROP COLUMN {column}"), []).unwrap();
+    }
     connection.execute_batch("UPDATE cells SET latency_class = 'of most'; PRAGMA user_version = 22").unwrap();
     drop(Store::open(&path).unwrap());
     let class: String = connection.query_row("SELECT latency_class FROM cell", [], |row| row.get(0)).unwrap();

@@ -1,7 +1,7 @@
 //! Whether a number is physical.
 
 use nestor_trace::TracePoint;
-use nestor_trace::metrics::ServiceTime;
+use nestor_trace::metrics::{ArmWork, ServiceTime};
 use nestor_workload::OperationClass;
 
 use super::fixture::*;
@@ -15,12 +15,13 @@ fn run(stack: &str, change: impl Fn(&mut Measured)) -> CellRecord {
     let mut measured = measured(BYTES);
     let disk = measured.layers[3].metrics.as_mut().unwrap();
     disk.trace_point = TracePoint::DiskLog;
-    disk.service = Some(ServiceTime {
+    // What its requests took has nothing of what the arm did for its write buffer.
+    disk.service = Some(ServiceTime { overhead_ns: 100_000_000, ..ServiceTime::default() });
+    disk.arms = Some(ArmWork {
         seek_ns: 6_000_000_000,
         rotation_ns: 3_000_000_000,
         transfer_ns: 600_000_000,
-        overhead_ns: 100_000_000,
-        cache_hits: 0,
+        ..ArmWork::default()
     });
     // Twice the 512 MiB of the two machines.
     measured.load.working_set_bytes = 1075 * MIB;
@@ -190,8 +191,8 @@ fn what_was_not_recorded_cannot_be_told() {
 fn processors_that_set_the_pace_are_named() {
     let idle_disk = |m: &mut Measured| {
         m.cpu_busy[1].1 = 0.97;
-        m.layers[3].metrics.as_mut().unwrap().service =
-            Some(ServiceTime { seek_ns: 500_000_000, ..Default::default() });
+        m.layers[3].metrics.as_mut().unwrap().arms =
+            Some(ArmWork { seek_ns: 500_000_000, ..ArmWork::default() });
     };
     let answer = words(idle_disk);
     assert!(

@@ -1,7 +1,7 @@
 //! What differs between two runs by the numbers of their levels.
 
 use nestor_trace::TracePoint;
-use nestor_trace::metrics::ServiceTime;
+use nestor_trace::metrics::{ArmWork, ServiceTime};
 
 use super::fixture::*;
 use crate::record::{CellRecord, Measured};
@@ -26,7 +26,7 @@ fn differences(candidate: impl FnOnce(&mut Measured), baseline: impl FnOnce(&mut
 fn seeking(seconds: u64) -> impl Fn(&mut Measured) {
     move |measured| {
         let disk = measured.layers.last_mut().unwrap().metrics.as_mut().unwrap();
-        disk.service = Some(ServiceTime { seek_ns: seconds * 1_000_000_000, ..ServiceTime::default() });
+        disk.arms = Some(ArmWork { seek_ns: seconds * 1_000_000_000, ..ArmWork::default() });
     }
 }
 
@@ -40,7 +40,7 @@ fn without_levels_there_is_nothing_to_tell() {
 }
 
 #[test]
-fn a_disk_that_is_busier_than_the_time_lasts_counted_writes_again() {
+fn a_disk_works_a_share_of_the_time_and_an_array_with_several_arms() {
     assert_eq!(
         differences(seeking(8), seeking(4)),
         [
@@ -49,7 +49,29 @@ fn a_disk_that_is_busier_than_the_time_lasts_counted_writes_again() {
         ]
     );
     let [told] = differences(seeking(23), seeking(4)).try_into().unwrap();
-    assert!(told.ends_with("), a write counts again for each flush that waited for it"), "{told}");
+    assert!(told.ends_with("), 2.3 arms at work on average against 0.4"), "{told}");
+}
+
+#[test]
+fn services_of_requests_are_not_the_time_of_the_disk_where_a_buffer_took_writes() {
+    let services = |seconds: u64| {
+        move |measured: &mut Measured| {
+            let disk = measured.layers.last_mut().unwrap().metrics.as_mut().unwrap();
+            disk.service = Some(ServiceTime { seek_ns: seconds * 1_000_000_000, ..ServiceTime::default() });
+        }
+    };
+    let told = differences(services(8), services(4));
+    assert!(told.iter().all(|line| !line.contains("the disk worked")), "{told:?}");
+    // A run from before the arm's time was counted has it, if nothing was written.
+    let reads = |seconds: u64| {
+        move |measured: &mut Measured| {
+            services(seconds)(measured);
+            let disk = measured.layers.last_mut().unwrap().metrics.as_mut().unwrap();
+            disk.read = std::mem::take(&mut disk.write);
+        }
+    };
+    let told = differences(reads(8), reads(4));
+    assert!(told.iter().any(|line| line.contains("the disk worked 80.0 ms")), "{told:?}");
 }
 
 #[test]

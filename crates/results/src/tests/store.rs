@@ -283,7 +283,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @"
-    the results file DIR/newer.db was written by a newer Nestor (version 99 of the tables; this one knows 23)
+    the results file DIR/newer.db was written by a newer Nestor (version 99 of the tables; this one knows 24)
       use that Nestor, or name another file
     ");
 }

@@ -14,7 +14,7 @@ use nestor_layout::Class;
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
-pub use nestor_disk::model::MemberWork;
+pub use nestor_disk::model::{ArmWork, MemberWork};
 
 pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};
 pub use classes::ClassMetrics;
@@ -176,6 +176,10 @@ pub struct LayerMetrics {
     /// What a modelled array asked its disks for; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<MemberWork>,
+    /// How long the arms of modelled hard disks were at work, with what they brought from write buffers to the platters; absent elsewhere, and
+    /// in runs that were measured before it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arms: Option<ArmWork>,
     /// Events the recorder lost; any number above zero makes counts lower bounds.
     pub dropped_events: u64,
     /// Seconds between first and last event.
@@ -224,6 +228,17 @@ pub struct ServiceTime {
 }
 
 impl LayerMetrics {
+    /// How long the arms of a modelled hard disk were at work: as it counted it. A run from before that was counted has only the services of
+    /// requests; they are the same as long as nothing was written, and miss what went through a write buffer otherwise.
+    pub fn arm_work(&self) -> Option<ArmWork> {
+        let of_services = || {
+            let ServiceTime { seek_ns, rotation_ns, transfer_ns, .. } =
+                self.service.filter(|_| self.write.issued == 0 && self.flushes == 0)?;
+            Some(ArmWork { seek_ns, rotation_ns, transfer_ns, ..ArmWork::default() })
+        };
+        self.arms.or_else(of_services)
+    }
+
     /// The numbers of a trace point at which nothing happened.
     pub fn new(trace_point: TracePoint) -> Self {
         Self {
@@ -265,6 +280,7 @@ impl LayerMetrics {
             reissued: 0,
             service: None,
             members: None,
+            arms: None,
             dropped_events: 0,
             span_s: 0.0,
             remarks: Vec::new(),

@@ -1,15 +1,15 @@
 //! Arrays of hard disks: striped (RAID-0), or striped with parity (RAID-5).
 
 mod layout;
-mod work;
 
 use std::collections::BTreeMap;
 
 use super::hdd::{HddFigures, HddModel};
-use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
+use super::{
+    Completion, FiguresError, MediumWork, MemberWork, Model, ModelRequest, SECTOR_BYTES, ServiceParts,
+};
 use crate::log::Operation;
 pub use layout::{ArrayLayout, Piece, Redundancy, Step};
-pub use work::MemberWork;
 
 /// The golden ratio's fraction spreads any number of spindles evenly over the revolution: disks of an array do not
 /// turn in step, and a fixed pattern keeps the model free of chance.
@@ -230,8 +230,9 @@ impl Model for ArrayModel {
         }
     }
 
-    fn member_work(&self) -> Option<MemberWork> {
-        Some(self.work)
+    fn work(&self) -> MediumWork {
+        let arms = self.members.iter().filter_map(|member| member.work().arms).sum();
+        MediumWork { members: Some(self.work), arms: Some(arms) }
     }
 
     fn is_settled(&self) -> bool {
@@ -320,7 +321,7 @@ mod tests {
                 sectors,
             });
             let (done, _) = run_closed_loop(&mut model, 1, writes);
-            (model.member_work().unwrap(), done)
+            (model.work().members.unwrap(), done)
         };
         let (work, done) = written("raid5", 8);
         // Old data and old parity are read, new ones written.

@@ -25,7 +25,7 @@ use self::geometry::Geometry;
 use self::read_ahead::ReadAhead;
 use self::read_cache::ReadCache;
 use self::write_buffer::{Dirty, WriteBuffer};
-use super::{Completion, FiguresError, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
+use super::{ArmWork, Completion, FiguresError, MediumWork, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
 use crate::log::Operation;
 
 pub use self::figures::HddFigures;
@@ -71,6 +71,7 @@ pub struct HddModel {
     /// Completions that the caller has not taken yet.
     untold: Vec<Completion>,
     writes: u64,
+    work: ArmWork,
     /// When the arm can begin something next; kept because it is asked for much more often than it changes.
     next_dispatch_ns: Option<u64>,
 }
@@ -107,6 +108,7 @@ impl HddModel {
             decided: 0,
             untold: Vec::new(),
             writes: 0,
+            work: ArmWork::default(),
             next_dispatch_ns: None,
         })
     }
@@ -327,6 +329,7 @@ impl HddModel {
 
     fn occupy(&mut self, start_ns: u64, parts: ServiceParts, destages: Option<Dirty>) {
         let end_ns = start_ns + parts.total_ns();
+        self.work.count(&parts, destages.is_some());
         self.current = Some(Access { start_ns, end_ns, parts, destages });
     }
 
@@ -450,6 +453,10 @@ impl Model for HddModel {
         completions.append(&mut self.untold);
     }
 
+    fn work(&self) -> MediumWork {
+        MediumWork { arms: Some(self.work), ..MediumWork::default() }
+    }
+
     fn is_settled(&self) -> bool {
         self.untold.is_empty()
             && self.incoming.is_empty()
@@ -475,7 +482,7 @@ impl Model for HddModel {
     fn reset(&mut self, now_ns: u64) {
         let write_cache = self.write_cache;
         if let Ok(fresh) = Self::new(self.figures) {
-            *self = fresh;
+            *self = Self { work: self.work, ..fresh };
         }
         self.write_cache = write_cache;
         self.clock_ns = now_ns;

@@ -166,6 +166,35 @@ fn a_flush_waits_until_everything_before_it_is_on_the_platters() {
 }
 
 #[test]
+fn data_from_the_write_buffer_is_the_work_of_the_arm_once_however_many_flushes_wait_for_it() {
+    let work = |flushes: u64| {
+        let mut model = drive(true);
+        scattered(Operation::Write, 20).for_each(|write| model.submit(write, 0));
+        (0..flushes).for_each(|i| model.submit(request(99 + i, Operation::Flush, 0, 0), 0));
+        let done = until_rest(&mut model);
+        let of_writes: u64 = done.iter().filter(|c| c.id < 20).map(|c| c.parts.seek_ns).sum();
+        assert_eq!(of_writes, 0, "the buffer takes them");
+        model.work().arms.unwrap()
+    };
+    let (unasked, twice) = (work(0), work(2));
+    assert_eq!((unasked.accesses, unasked.destages), (20, 20));
+    assert_eq!((twice.accesses, twice.destages), (20, 20));
+    assert!(
+        unasked.seek_ns > 20 * 1_000_000 && unasked.rotation_ns > 0 && unasked.transfer_ns > 0,
+        "{unasked:?}"
+    );
+    let mut read = drive(true);
+    read.submit(request(0, Operation::Read, 4096, 8), 0);
+    until_rest(&mut read);
+    let before = read.work();
+    read.submit(request(1, Operation::Read, 4096, 8), 1_000_000_000);
+    until_rest(&mut read);
+    assert_eq!(read.work().since(&before).arms.unwrap(), ArmWork::default(), "it was in the buffer");
+    read.reset(2_000_000_000);
+    assert_eq!(read.work(), before, "a count goes on, so that there is what came after another");
+}
+
+#[test]
 fn writes_without_cache_to_one_place_take_a_revolution_each() {
     let writes = (0..50).map(|i| request(i, Operation::Write, 4096, 8));
     let (done, end_ns) = run_closed_loop(&mut drive(false), 1, writes);
@@ -247,6 +276,11 @@ proptest! {
             prop_assert!(arrival_ns <= completion.service_start_ns);
             prop_assert_eq!(completion.service_start_ns + completion.parts.total_ns(), completion.complete_ns);
         }
+        // The arm does one thing at a time, and all that was written reached the platters.
+        let arms = model.work().arms.unwrap();
+        prop_assert!(arms.seek_ns + arms.rotation_ns + arms.transfer_ns <= model.arm_free_ns);
+        let writes = |c: &&Completion| matches!(requests[c.id as usize].1, Operation::Write | Operation::WriteZeroes);
+        prop_assert_eq!(arms.accesses > 0 || done.iter().all(|c| !writes(&c)), true);
         // A flush is never done before a write that was answered before the flush came, through or cached alike.
         for flush in done.iter().filter(|c| requests[c.id as usize].1 == Operation::Flush && !scsi) {
             let before = done.iter().filter(|c| c.id < flush.id);

@@ -39,22 +39,40 @@ pub struct PredictArguments {
     #[arg(long, conflicts_with_all = ["validate", "matrix"])]
     verify: bool,
     /// How much more computing takes there, in per cent, if that is known
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = compute_overhead, allow_negative_numbers = true)]
     compute_overhead: f64,
     /// How long computing takes there, relative to here, if that is known: 0.8 is a processor that is a quarter faster
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = compute_scale, allow_negative_numbers = true)]
     compute_scale: f64,
     /// Complete the matrix of guests and hosts for the load from the cells that were measured
     #[arg(long, conflicts_with_all = ["to", "from"])]
     matrix: bool,
     /// With --matrix: name this many cells most worth measuring next
-    #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "matrix")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "matrix", conflicts_with_all = ["to", "from", "validate"])]
     suggest: usize,
     /// Hide known cells, predict them, and show the errors: by stack, by family of loads, and the matrix from 12 cells
     #[arg(long, conflicts_with_all = ["to", "from", "matrix"])]
     validate: bool,
     #[command(flatten)]
     lab: LabArguments,
+}
+
+/// What computing can take more, in per cent: -100 would be no time at all.
+fn compute_overhead(text: &str) -> Result<f64, String> {
+    let said = "write a number of per cent above -100, such as 9.4";
+    text.parse()
+        .ok()
+        .filter(|percent: &f64| percent.is_finite() && *percent > -100.0)
+        .ok_or_else(|| said.to_owned())
+}
+
+/// A ratio of two times.
+fn compute_scale(text: &str) -> Result<f64, String> {
+    let said = "write a factor above 0, such as 0.8";
+    text.parse()
+        .ok()
+        .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
+        .ok_or_else(|| said.to_owned())
 }
 
 /// An answer with what was asked.

@@ -234,7 +234,7 @@ fn disk_layer(asked: &Asked<'_>, bytes: f64) -> LayerMetrics {
         trace_point: TracePoint::DiskLog,
         i2d: None,
         d2c: None,
-        service: Some(ServiceTime { seek_ns: (ns_per_byte * bytes) as u64, ..ServiceTime::default() }),
+        arms: Some(ArmWork { seek_ns: (ns_per_byte * bytes) as u64, ..ArmWork::default() }),
         ..with_requests(asked, bytes / 8192.0, bytes / 8192.0, bytes)
     }
 }
