@@ -89,3 +89,15 @@ fn equations_of_a_run_are_said_or_why_they_are_not() {
     let both = refused(&sandbox, &["explain", "2", "--equations", "--against", "1", "--store", &store]);
     assert!(both.contains("--against"), "{both}");
 }
+
+#[test]
+fn two_runs_of_one_cell_have_no_difference_to_explain() {
+    let sandbox = Sandbox::new();
+    let store = keep(&sandbox, &[load("ext4/hdd", 0), load("ext4/hdd", 1), load("xfs/hdd", 0)]);
+    for force in [&[][..], &["--force"]] {
+        let one = refused(&sandbox, &[&["explain", "2", "--against", "1", "--store", &store][..], force].concat());
+        assert!(one.contains("runs 2 and 1 are both of ext4/hdd under"), "{one}");
+        assert!(one.contains("name a run of another stack, or omit --against"), "{one}");
+    }
+    said(&sandbox, &["explain", "3", "--against", "1", "--store", &store]);
+}

@@ -6,7 +6,7 @@ mod support;
 use nestor_results::CellRecord;
 use predict_store::{LOAD, MATRIX_SYSTEMS, at, keep, load, matrix, record, request_s, result, surface};
 use serde_json::Value;
-use support::Sandbox;
+use support::{Sandbox, refused};
 
 const NATIVE: &str = "ext4/hdd";
 const GUEST: &str = "ext4/kvm/hdd";
@@ -296,4 +296,22 @@ fn validation_and_matrices_are_of_one_place() {
         kept.iter().map(|of| [&of["on"], &of["weights"]["cells"]].map(Value::to_string)).collect();
     cells.sort();
     assert_eq!(cells, [["\"emulated\"", "14"], ["\"ssh:lab\"", "15"]]);
+}
+
+#[test]
+fn factors_that_no_computing_can_have_are_refused() {
+    let sandbox = Sandbox::new();
+    let asked = |more: &[&str]| {
+        refused(&sandbox, &[&["predict", "--workload", LOAD, "--from", NATIVE, "--to", GUEST][..], more].concat())
+    };
+    for scale in ["0", "-1", "nan", "inf", "x"] {
+        let said = asked(&["--compute-scale", scale]);
+        assert!(said.contains("write a factor above 0, such as 0.8"), "{scale}: {said}");
+    }
+    for overhead in ["-100", "-150", "nan", "x"] {
+        let said = asked(&["--compute-overhead", overhead]);
+        assert!(said.contains("write a number of per cent above -100, such as 9.4"), "{overhead}: {said}");
+    }
+    let suggested = asked(&["--suggest", "2"]);
+    assert!(suggested.contains("--suggest") && suggested.contains("cannot be used with"), "{suggested}");
 }
