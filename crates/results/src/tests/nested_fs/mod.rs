@@ -230,7 +230,8 @@ fn at_the_published_regimes_most_empirical_claims_have_an_interval() {
     assert!(faithful.workloads.iter().all(|w| factor(w) == Some(0.1)), "one factor for all");
     assert_eq!(faithful.sentinels, Some(false), "in virtual time nothing drifts");
     let cells = faithful.all_cells(false, &Decisions::default()).len();
-    assert!(cells <= 280, "{cells} cells take more than four hours");
+    // 278 took two hours on two processors that had other work too.
+    assert!(cells <= 400, "{cells} cells take more than three hours");
 }
 
 #[test]
