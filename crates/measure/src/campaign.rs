@@ -177,8 +177,9 @@ impl Campaign<'_> {
         let mut reason = None;
         while next < blocks && reason.is_none() {
             let decisions = self.decisions(Some(next))?;
-            // A look needs all results before it; without looks, a bench need not wait for the end of a block.
-            let end = if self.study.stop.is_some() { next + 1 } else { blocks };
+            // A look needs all results before it; before the first one a bench need not wait for the end of a block.
+            let look = self.study.stop.as_ref().and_then(|rule| rule.looks.first());
+            let end = look.map_or(blocks, |first| (*first).max(next + 1).min(blocks));
             reason = self.run_blocks(next..end, &decisions)?;
             next = end;
         }
@@ -434,12 +435,14 @@ impl Campaign<'_> {
         self.watcher.cell_ended(&run.record, run.number);
         let tries = self.ran.entry(cell.key.clone()).or_default();
         *tries += 1;
-        // The cause of a machine's death may have passed, so the cell runs again after all others. Both results are kept.
-        let may_pass = self.options.as_study && !refused && *tries == 1;
+        let failure = run.record.failure().map(|failure| failure.cause);
+        // The cause of a machine's death may have passed, so the cell runs again after all others. Both results are kept. A guest
+        // whose numbers repeat runs out of memory again.
+        let will_repeat = self.laboratory.is_some() && failure == Some(Some(FailureCause::NoMemory));
+        let may_pass = self.options.as_study && !refused && !will_repeat && *tries == 1;
         if refused {
             self.refused.insert(cell.key.stack.clone());
         }
-        let failure = run.record.failure().map(|failure| failure.cause);
         self.note(run);
         let again = failure.is_some() && may_pass;
         match failure {

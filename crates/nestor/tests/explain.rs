@@ -95,7 +95,8 @@ fn two_runs_of_one_cell_have_no_difference_to_explain() {
     let sandbox = Sandbox::new();
     let store = keep(&sandbox, &[load("ext4/hdd", 0), load("ext4/hdd", 1), load("xfs/hdd", 0)]);
     for force in [&[][..], &["--force"]] {
-        let one = refused(&sandbox, &[&["explain", "2", "--against", "1", "--store", &store][..], force].concat());
+        let one =
+            refused(&sandbox, &[&["explain", "2", "--against", "1", "--store", &store][..], force].concat());
         assert!(one.contains("runs 2 and 1 are both of ext4/hdd under"), "{one}");
         assert!(one.contains("name a run of another stack, or omit --against"), "{one}");
     }

@@ -302,7 +302,10 @@ fn validation_and_matrices_are_of_one_place() {
 fn factors_that_no_computing_can_have_are_refused() {
     let sandbox = Sandbox::new();
     let asked = |more: &[&str]| {
-        refused(&sandbox, &[&["predict", "--workload", LOAD, "--from", NATIVE, "--to", GUEST][..], more].concat())
+        refused(
+            &sandbox,
+            &[&["predict", "--workload", LOAD, "--from", NATIVE, "--to", GUEST][..], more].concat(),
+        )
     };
     for scale in ["0", "-1", "nan", "inf", "x"] {
         let said = asked(&["--compute-scale", scale]);

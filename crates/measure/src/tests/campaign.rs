@@ -379,3 +379,78 @@ fn what_has_the_same_dependencies_is_not_measured_again_but_counts() {
     let anew = of(&["ext4/hdd", "ext3/hdd"]);
     assert_eq!(run(&anew, 1, true), (4, 0, 2 * 181 * MIB));
 }
+
+#[test]
+fn a_guest_that_ran_out_of_memory_runs_again_only_where_numbers_may_differ() {
+    let runs = |laboratory: Option<[u8; 32]>| {
+        let mut table = Table::new();
+        let behaviour =
+            Box::new(|request: &CellRequest<'_>, _: usize| match request.stack.to_string().as_str() {
+                "xfs/hdd" => CellRecord {
+                    outcome: Outcome::Failed(CellFailure::new(FailureCause::NoMemory, "out of memory")),
+                    ..reached(request, MIB)
+                },
+                _ => reached(request, MIB),
+            });
+        let stacks = ["ext4/hdd", "xfs/hdd"].map(Into::into).to_vec();
+        let study = Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]);
+        let bench = MadeUp { ran: Vec::new(), behaviour };
+        match laboratory {
+            None => table.run(&study, bench.behaviour).0.len(),
+            Some(digest) => {
+                let mut bench = Repeating(bench, digest);
+                let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
+                let interrupted = AtomicBool::new(false);
+                let benches: Vec<&mut (dyn Bench + Send)> = vec![&mut bench];
+                run_campaign(benches, &study, &mut table.store, &options, &interrupted, &Silent::default())
+                    .unwrap();
+                bench.0.ran.len()
+            }
+        }
+    };
+    assert_eq!(runs(None), 3);
+    assert_eq!(runs(Some([1; 32])), 2);
+}
+
+#[test]
+fn before_the_first_look_no_bench_waits_for_the_end_of_a_block() {
+    // Whether the only cell of the second block begins before that of the first has ended, which waits for it where it is to.
+    let is_beside_the_first = |looks: Vec<u32>, waits: bool| {
+        let (begun, second) = std::sync::mpsc::channel();
+        let second = std::sync::Mutex::new(second);
+        let (has_ended, is_beside) = (AtomicBool::new(false), AtomicBool::new(false));
+        let behaviour = |request: &CellRequest<'_>, _: usize| {
+            if request.block == 0 {
+                if waits {
+                    second.lock().unwrap().recv_timeout(Duration::from_secs(300)).unwrap();
+                }
+                has_ended.store(true, Ordering::SeqCst);
+            } else {
+                is_beside.store(!has_ended.load(Ordering::SeqCst), Ordering::SeqCst);
+                begun.send(()).unwrap();
+            }
+            reached(request, MIB)
+        };
+        let study = Study {
+            stop: Some(StopRule { looks, ..StopRule::default() }),
+            replications: 2,
+            ..Study::new("made-up", "Made up", vec!["ext4/hdd".into()], vec!["fio:seq-write".into()])
+        };
+        let mut benches = [(); 2].map(|()| MadeUp { ran: Vec::new(), behaviour: Box::new(&behaviour) });
+        let benches = benches.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
+        let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
+        let mut table = Table::new();
+        run_campaign(
+            benches,
+            &study,
+            &mut table.store,
+            &options,
+            &AtomicBool::new(false),
+            &Silent::default(),
+        )
+        .unwrap();
+        is_beside.load(Ordering::SeqCst)
+    };
+    assert!(is_beside_the_first(vec![2], true));
+    assert!(!is_beside_the_first(vec![1, 2], false), "a look after the first block waits for it");
+}
