@@ -1,7 +1,7 @@
 //! The claims of a published study beside what was found here.
 
 use nestor_results::claims::Checked;
-use nestor_results::{ClaimResult, Tally, Verdict};
+use nestor_results::{ClaimResult, Coverage, Tally, Verdict};
 use nestor_statistics::Ratio;
 use serde::Serialize;
 
@@ -51,6 +51,7 @@ struct ClaimPage {
     parts: Vec<(String, String, VerdictPage, String)>,
     other: Vec<(String, String, VerdictPage)>,
     why: Vec<String>,
+    coverage: String,
     doubts: Vec<String>,
     runs: String,
 }
@@ -128,6 +129,7 @@ fn claim(result: &ClaimResult) -> ClaimPage {
         parts: parts.collect(),
         other: other.collect(),
         why: result.why.clone(),
+        coverage: result.coverage.as_ref().and_then(Coverage::in_words).unwrap_or_default(),
         doubts: result.doubts.clone(),
         runs: run_words(&result.runs),
     }

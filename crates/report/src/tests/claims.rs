@@ -36,6 +36,7 @@ fn result(
         reason: String::new(),
         parts: Vec::new(),
         other: Vec::new(),
+        coverage: None,
         doubts: Vec::new(),
         runs: vec![1, 2],
         why: Vec::new(),

@@ -36,6 +36,7 @@ pub fn claims() -> Vec<ClaimResult> {
         reason: "the interval lies above".to_owned(),
         parts: Vec::new(),
         other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::Larger)],
+        coverage: None,
         doubts: vec!["cached in 2 of 5".to_owned()],
         runs: vec![1, 2, 3],
         why: vec!["read ahead of the host".to_owned()],

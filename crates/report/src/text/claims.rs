@@ -1,6 +1,6 @@
 //! The scoreboard: what a published study says, beside what was found here.
 
-use nestor_results::{ClaimPart, ClaimResult, Tally, Verdict};
+use nestor_results::{ClaimPart, ClaimResult, Coverage, Tally, Verdict};
 use nestor_statistics::Ratio;
 use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
@@ -33,7 +33,9 @@ fn claim_lines(result: &ClaimResult, ids: usize, style: Style) -> Vec<String> {
     };
     let doubts = result.doubts.iter().map(String::as_str);
     let reason = (result.verdict != Verdict::NotTestable).then_some(result.reason.as_str());
-    let how: Vec<&str> = reason.into_iter().chain(doubts).filter(|s| !s.is_empty()).collect();
+    let coverage = result.coverage.as_ref().and_then(Coverage::in_words);
+    let how: Vec<&str> =
+        reason.into_iter().chain(coverage.as_deref()).chain(doubts).filter(|s| !s.is_empty()).collect();
     below(&how.join("; "), if result.doubts.is_empty() { Style::faint } else { Style::caution });
     for (name, effect, verdict) in &result.other {
         let found = effect.as_ref().map(|e| format!("{}, ", effect_words(e))).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What a study claims, and what was found.
 
+use super::coverage::Coverage;
 use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -178,6 +179,9 @@ pub struct ClaimResult {
     pub parts: Vec<ClaimPart>,
     /// The same judged in another way: what differs (`raw disk with cache=none`), what was found, the verdict.
     pub other: Vec<(String, Option<Ratio>, Verdict)>,
+    /// The guests and hosts that the runs behind it are of, where it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
     /// Marks of the runs behind it, counted.
     pub doubts: Vec<String>,
     /// The runs behind it, by number, ascending.

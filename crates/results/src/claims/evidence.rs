@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, params};
 
 use super::changes::{self, Parted};
+use super::coverage::FileSystems;
 use super::functions::add_functions;
 use super::run_facts::RunFacts;
 use super::surfaces;
@@ -42,6 +43,7 @@ pub(crate) struct Evidence {
     confidence: f64,
     parted: Vec<Parted>,
     runs: RunFacts,
+    file_systems: FileSystems,
 }
 
 /// The paper that these queries were made for set write-through everywhere.
@@ -57,7 +59,8 @@ impl Evidence {
         let parted = lay_out(&connection, study).map_err(failed)?;
         let modes = cache_modes(&connection).map_err(failed)?;
         let runs = RunFacts::read(&connection).map_err(failed)?;
-        let evidence = Self { connection, modes, confidence, parted, runs };
+        let file_systems = FileSystems::read(&connection).map_err(failed)?;
+        let evidence = Self { connection, modes, confidence, parted, runs, file_systems };
         let first = evidence.modes.first().cloned().unwrap_or_else(|| FIRST_MODE.to_owned());
         evidence.choose(&first).map_err(failed)?;
         Ok(evidence)
@@ -76,6 +79,11 @@ impl Evidence {
     /// What is known of every run of the file.
     pub(super) fn runs(&self) -> &RunFacts {
         &self.runs
+    }
+
+    /// The file systems of every counted run.
+    pub(super) fn file_systems(&self) -> &FileSystems {
+        &self.file_systems
     }
 
     /// What of some blocks is left out, for these runs.

@@ -6,6 +6,7 @@
 mod changes;
 mod check;
 mod claim;
+mod coverage;
 pub(crate) mod draw;
 mod evidence;
 mod figure;
@@ -28,6 +29,7 @@ mod why;
 
 pub(crate) use check::check_queries;
 pub use claim::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Verdict};
+pub use coverage::{Coverage, Covered};
 pub use draw::figures;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
