@@ -34,8 +34,8 @@ mod trace_mode;
 mod written;
 
 pub use claims::{
-    Better, Claim, ClaimKind, ClaimPart, ClaimResult, Coverage, Covered, Expected, Figure, FigureKind,
-    FigureQuery, FigureRow, FigureX, SeriesLine, Tally, Verdict,
+    Better, Claim, ClaimKind, ClaimPart, ClaimResult, Coverage, Covered, EffectUnit, Expected, Figure,
+    FigureKind, FigureQuery, FigureRow, FigureX, SeriesLine, Tally, Verdict,
 };
 pub use compare::{
     BlockPair, CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, LifeSample, LivesCompared,

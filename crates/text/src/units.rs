@@ -10,12 +10,18 @@ pub fn iops(operations_per_second: f64) -> String {
     format!("{} IOPS", digits(operations_per_second))
 }
 
+/// What is more says nothing but that it is not known.
+const MOST_PERCENT: f64 = 1e6;
+
 /// A percentage with sign: one decimal below 100 %, otherwise [`digits`]: `-14.7`, `+8 660`.
 pub fn signed(percent: f64) -> String {
     let rounded = (percent * 10.0).round() / 10.0;
     // Rounding may leave a negative zero, which would print as "-0.0".
     let rounded = if rounded == 0.0 { 0.0 } else { rounded };
     match rounded.abs() {
+        size if size >= MOST_PERCENT => {
+            format!("over {}{}", if rounded < 0.0 { '-' } else { '+' }, digits(MOST_PERCENT))
+        }
         size if size >= 100.0 => format!("{}{}", if rounded < 0.0 { '-' } else { '+' }, digits(size)),
         _ => format!("{rounded:+.1}"),
     }

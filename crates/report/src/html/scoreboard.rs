@@ -1,7 +1,7 @@
 //! The claims of a published study beside what was found here.
 
 use nestor_results::claims::Checked;
-use nestor_results::{ClaimResult, Coverage, Tally, Verdict};
+use nestor_results::{ClaimResult, Coverage, EffectUnit, Tally, Verdict};
 use nestor_statistics::Ratio;
 use serde::Serialize;
 
@@ -86,9 +86,8 @@ fn page(verdict: Verdict) -> VerdictPage {
     VerdictPage { words: verdict.words(), class, sign, order }
 }
 
-fn effect(ratio: &Ratio) -> String {
-    let interval = units::change_interval(ratio).map(|i| format!(" {i}")).unwrap_or_default();
-    typeset(&format!("{}{interval}", units::change(ratio)))
+fn effect(ratio: &Option<Ratio>, unit: EffectUnit) -> String {
+    ratio.as_ref().map(|ratio| typeset(&unit.in_words(ratio))).unwrap_or_default()
 }
 
 /// Runs in one line: ranges of what follows one another.
@@ -110,18 +109,20 @@ fn run_words(runs: &[i64]) -> String {
 
 fn claim(result: &ClaimResult) -> ClaimPage {
     let claim = &result.claim;
-    let other = result.other.iter().map(|(what, ratio, verdict)| {
-        (what.clone(), ratio.as_ref().map(effect).unwrap_or_default(), page(*verdict))
-    });
-    let found = |ratio: &Option<Ratio>| ratio.as_ref().map(effect).unwrap_or_default();
-    let parts =
-        result.parts.iter().map(|p| (p.name.clone(), found(&p.effect), page(p.verdict), p.reason.clone()));
+    let other = result
+        .other
+        .iter()
+        .map(|(what, ratio, verdict)| (what.clone(), effect(ratio, result.unit), page(*verdict)));
+    let parts = result
+        .parts
+        .iter()
+        .map(|p| (p.name.clone(), effect(&p.effect, p.unit), page(p.verdict), p.reason.clone()));
     ClaimPage {
         id: claim.id.clone(),
         title: claim.title.clone(),
         place: claim.place.clone(),
         paper: typeset(&claim.paper),
-        here: result.effect.as_ref().map(effect).unwrap_or_default(),
+        here: effect(&result.effect, result.unit),
         here_by: result.effect.map(|r| format!("{}", r.change_percent())).unwrap_or_default(),
         verdict: page(result.verdict),
         reason: result.reason.clone(),

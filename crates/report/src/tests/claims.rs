@@ -1,6 +1,8 @@
 //! The scoreboard as text.
 
-use nestor_results::{Claim, ClaimKind, ClaimPart, ClaimResult, Verdict};
+use std::collections::BTreeSet;
+
+use nestor_results::{Claim, ClaimKind, ClaimPart, ClaimResult, Coverage, Covered, EffectUnit, Verdict};
 use nestor_statistics::{Interval, Ratio};
 
 use crate::Style;
@@ -33,6 +35,7 @@ fn result(
             interval: Some(Interval { low, high }),
             pairs: 3,
         }),
+        unit: EffectUnit::default(),
         reason: String::new(),
         parts: Vec::new(),
         other: Vec::new(),
@@ -52,6 +55,10 @@ fn results() -> Vec<ClaimResult> {
         Verdict::Reproduced,
     );
     faster.reason = "the interval lies within 17 % to 68 %; 3 pairs".to_owned();
+    faster.coverage = Some(Coverage {
+        guests: Covered { names: BTreeSet::from(["ext3".to_owned()]), of: 6 },
+        hosts: Covered { names: BTreeSet::from(["jfs".to_owned()]), of: 1 },
+    });
     faster.doubts = vec!["cached in 6 of 6 runs".to_owned()];
     faster.other = vec![(
         "raw disk with cache=none".to_owned(),
@@ -97,7 +104,7 @@ fn the_scoreboard_reads_like_the_sketch() {
     insta::assert_snapshot!(scoreboard_text(&results(), Style::plain()), @r#"
       L-27  Ext3 on JFS reads faster than Ext3 on the disk
             paper +34 %     here +21.0 % [+14.0, +29.0]   reproduced
-            the interval lies within 17 % to 68 %; 3 pairs; cached in 6 of 6 runs
+            the interval lies within 17 % to 68 %; 3 pairs; 1 of 6 guests: ext3; cached in 6 of 6 runs
             raw disk with cache=none: +50.0 % [+30.0, +70.0], reproduced
       L-29  XFS as host costs random writes
             paper -40 %     here -12.0 % [-15.0, -9.0]    smaller, same sign
@@ -174,6 +181,7 @@ fn findings_are_few_lines_and_what_contradicts_comes_first() {
         name: name.to_owned(),
         verdict: Verdict::Reproduced,
         effect,
+        unit: EffectUnit::default(),
         reason: reason.to_owned(),
     };
     of_parts.parts =

@@ -4,7 +4,7 @@ use nestor_results::claims::{
     Answers, Better, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
     FigureX, Finding, FindingQuery, SeriesLine, Verdict,
 };
-use nestor_results::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
+use nestor_results::{CellRecord, EffectUnit, Mark, Outcome, RunFilter, Store, StudyRecord};
 use nestor_statistics::sequential::StopRule;
 use nestor_statistics::{Interval, Ratio};
 use proptest::prelude::*;
@@ -33,6 +33,7 @@ pub fn claims() -> Vec<ClaimResult> {
         claim,
         verdict,
         effect,
+        unit: EffectUnit::default(),
         reason: "the interval lies above".to_owned(),
         parts: Vec::new(),
         other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::Larger)],

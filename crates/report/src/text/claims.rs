@@ -1,12 +1,11 @@
 //! The scoreboard: what a published study says, beside what was found here.
 
 use nestor_results::{ClaimPart, ClaimResult, Coverage, Tally, Verdict};
-use nestor_statistics::Ratio;
 use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
 
 use super::Lines;
-use crate::{Style, units};
+use crate::Style;
 
 /// Each claim with the paper's value, what was found here and the verdict; below it how that came about. At the end, how
 /// many there are of each verdict.
@@ -38,7 +37,7 @@ fn claim_lines(result: &ClaimResult, ids: usize, style: Style) -> Vec<String> {
         reason.into_iter().chain(coverage.as_deref()).chain(doubts).filter(|s| !s.is_empty()).collect();
     below(&how.join("; "), if result.doubts.is_empty() { Style::faint } else { Style::caution });
     for (name, effect, verdict) in &result.other {
-        let found = effect.as_ref().map(|e| format!("{}, ", effect_words(e))).unwrap_or_default();
+        let found = effect.as_ref().map(|e| format!("{}, ", result.unit.in_words(e))).unwrap_or_default();
         below(&format!("{name}: {found}{}", verdict.words()), Style::faint);
     }
     for (i, sentence) in result.why.iter().enumerate() {
@@ -91,7 +90,7 @@ fn columns(paper: &str, here: &str, verdict: &str) -> String {
 
 /// `here +21.0 % [+14.0, +29.0]`; of several parts, with the name of the one that decides: `here on JFS: +21.0 % [+14.0, +29.0]`.
 pub(super) fn here_words(result: &ClaimResult) -> Option<String> {
-    let effect = effect_words(result.effect.as_ref()?);
+    let effect = result.unit.in_words(result.effect.as_ref()?);
     Some(match deciding_part(result) {
         Some(part) => format!("here {}: {effect}", visible(&part.name)),
         None => format!("here {effect}"),
@@ -101,12 +100,4 @@ pub(super) fn here_words(result: &ClaimResult) -> Option<String> {
 /// The part of a claim whose effect is that of the claim; `None` of a claim without parts.
 pub(super) fn deciding_part(result: &ClaimResult) -> Option<&ClaimPart> {
     result.parts.iter().find(|part| part.effect.is_some() && part.effect == result.effect)
-}
-
-/// `+21.0 % [+14.0, +29.0]`.
-pub(super) fn effect_words(effect: &Ratio) -> String {
-    match units::change_interval(effect) {
-        Some(interval) => format!("{} {interval}", units::change(effect)),
-        None => units::change(effect),
-    }
 }

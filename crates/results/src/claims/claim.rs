@@ -1,6 +1,7 @@
 //! What a study claims, and what was found.
 
 use super::coverage::Coverage;
+use super::effect_unit::EffectUnit;
 use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -159,6 +160,9 @@ pub struct ClaimPart {
     pub verdict: Verdict,
     /// What was found, where it is a ratio.
     pub effect: Option<Ratio>,
+    /// What it is told in.
+    #[serde(default, skip_serializing_if = "EffectUnit::is_usual")]
+    pub unit: EffectUnit,
     /// How it was judged.
     pub reason: String,
 }
@@ -172,6 +176,9 @@ pub struct ClaimResult {
     pub verdict: Verdict,
     /// What was found, where it is a ratio.
     pub effect: Option<Ratio>,
+    /// What it is told in.
+    #[serde(default, skip_serializing_if = "EffectUnit::is_usual")]
+    pub unit: EffectUnit,
     /// How it was judged, or why it could not be.
     pub reason: String,
     /// Its parts, where it says several things; the worst decides.

@@ -6,6 +6,7 @@ use nestor_statistics::Ratio;
 use nestor_text::units::listed;
 
 use super::draw::figures_by;
+use super::effect_unit::EffectUnit;
 use super::evidence::Evidence;
 use super::finding::{Finding, findings_by};
 use super::kept::{Kept, MOST_CLAIMS, TooMuch, check_names, told};
@@ -19,6 +20,7 @@ use crate::store::{Store, StoreError, StudyRecord};
 pub(super) struct Judgement {
     pub verdict: Verdict,
     pub effect: Option<Ratio>,
+    pub unit: EffectUnit,
     pub reason: String,
     pub evidence: Vec<EvidencePair>,
     /// Those of the part that decided, where a claim has parts.
@@ -77,7 +79,16 @@ impl Judgement {
     }
 
     fn of_rows(verdict: Verdict, reason: String, evidence: Vec<EvidencePair>) -> Self {
-        Self { verdict, effect: None, reason, evidence, deciding: None, parts: Vec::new(), shared: None }
+        Self {
+            verdict,
+            effect: None,
+            unit: EffectUnit::default(),
+            reason,
+            evidence,
+            deciding: None,
+            parts: Vec::new(),
+            shared: None,
+        }
     }
 }
 
@@ -166,6 +177,7 @@ fn not_judged(claim: &Claim, refusal: &dyn std::error::Error) -> ClaimResult {
         claim: claim.clone(),
         verdict: Verdict::NotTestable,
         effect: None,
+        unit: EffectUnit::default(),
         reason: format!("{} is not judged: {refusal}", claim.id),
         parts: Vec::new(),
         other: Vec::new(),
@@ -200,6 +212,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         claim: claim.clone(),
         verdict: judged.verdict,
         effect: judged.effect,
+        unit: judged.unit,
         reason: judged.reason,
         parts: judged.parts,
         other: Vec::new(),

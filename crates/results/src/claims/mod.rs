@@ -8,6 +8,7 @@ mod check;
 mod claim;
 mod coverage;
 pub(crate) mod draw;
+mod effect_unit;
 mod evidence;
 mod figure;
 mod finding;
@@ -31,6 +32,7 @@ pub(crate) use check::check_queries;
 pub use claim::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Verdict};
 pub use coverage::{Coverage, Covered};
 pub use draw::figures;
+pub use effect_unit::EffectUnit;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
 pub use figure::{Better, Figure, FigureKind, FigureQuery, FigureRow, FigureX, SeriesLine};

@@ -8,6 +8,7 @@ use nestor_statistics::{
 };
 use nestor_text::units::share;
 
+use super::effect_unit::EffectUnit;
 use super::judge::{EvidencePair, Judgement, SharedBaselines};
 use super::kept::{MOST_PARTS, check_count, told};
 use super::missing::Missing;
@@ -34,6 +35,7 @@ struct Effect {
     left_out: usize,
     /// What is counted.
     of: &'static str,
+    unit: EffectUnit,
 }
 
 /// The reason where a variation has no estimate or no interval.
@@ -87,7 +89,7 @@ pub(super) fn columns_of(found: &Found) -> &'static [&'static str] {
 /// If there is nothing to judge, the reason is empty.
 fn of_rows(found: &Found, rule: Rule) -> Judgement {
     let rule = rule.of_chosen(found);
-    let Effect { ratio, equivalent, left_out, of } = match columns_of(found) {
+    let Effect { ratio, equivalent, left_out, of, unit } = match columns_of(found) {
         ["member", ..] => effect_of_variation(found, rule.confidence),
         ["pseudovalue"] => effect_of_pseudovalues(found, rule.confidence),
         ["side", ..] => effect_of_sides(found, rule.confidence),
@@ -98,7 +100,7 @@ fn of_rows(found: &Found, rule: Rule) -> Judgement {
     let varies = found.has("member");
     let Some(effect) = ratio.filter(|effect| !varies || effect.interval.is_some()) else {
         let reason = if varies && found.len() > 0 { FEW_BLOCKS } else { "" };
-        return Judgement { evidence, effect: ratio, ..Judgement::not_testable(reason) };
+        return Judgement { evidence, effect: ratio, unit, ..Judgement::not_testable(reason) };
     };
     let (verdict, mut reason) = verdict::of_ratio(&effect, rule.expected, rule.stated, equivalent);
     if verdict != Verdict::NotTestable {
@@ -108,7 +110,16 @@ fn of_rows(found: &Found, rule: Rule) -> Judgement {
         }
     }
     let shared = SharedBaselines::of(&evidence);
-    Judgement { verdict, effect: Some(effect), reason, evidence, deciding: None, parts: Vec::new(), shared }
+    Judgement {
+        verdict,
+        effect: Some(effect),
+        unit,
+        reason,
+        evidence,
+        deciding: None,
+        parts: Vec::new(),
+        shared,
+    }
 }
 
 /// Every part has to hold: the worst verdict decides; of equal ones, the first.
@@ -242,6 +253,7 @@ fn part_of(name: &str, part: &Judgement) -> ClaimPart {
         name: name.to_owned(),
         verdict: part.verdict,
         effect: part.effect,
+        unit: part.unit,
         reason: part.reason.clone(),
     }
 }
@@ -252,12 +264,7 @@ fn in_words(name: &str, part: &Judgement) -> String {
         let reason = if part.reason.is_empty() { "no pair has both numbers" } else { &part.reason };
         return format!("{name}: {} ({reason})", part.verdict.words());
     };
-    let interval = effect
-        .change_interval_percent()
-        .map(|i| format!(" [{:+.1}, {:+.1}]", i.low, i.high))
-        .unwrap_or_default();
-    let change = effect.change_percent();
-    format!("{name}: {change:+.1} %{interval}, {} ({})", part.verdict.words(), part.reason)
+    format!("{name}: {}, {} ({})", part.unit.in_words(&effect), part.verdict.words(), part.reason)
 }
 
 fn effect_of_pairs(found: &Found, rule: Rule) -> Effect {
@@ -271,6 +278,7 @@ fn effect_of_pairs(found: &Found, rule: Rule) -> Effect {
         equivalent: equivalence.map(|e| e.equivalent),
         left_out: found.len() - pairs.len(),
         of: "pairs",
+        unit: EffectUnit::Percent,
     }
 }
 
@@ -285,7 +293,7 @@ fn effect_of_sides(found: &Found, confidence: f64) -> Effect {
     let (baseline, candidate) = (side("baseline"), side("candidate"));
     let used = baseline.len() + candidate.len();
     let ratio = unpaired_ratio_at(&baseline, &candidate, confidence);
-    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "pairs" }
+    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "pairs", unit: EffectUnit::Percent }
 }
 
 /// The jackknife's estimate is the arithmetic mean of its pseudo-values, some of which may be below zero, with the t-interval
@@ -293,7 +301,13 @@ fn effect_of_sides(found: &Found, confidence: f64) -> Effect {
 fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
     let values: Vec<f64> = found.rows().filter_map(|row| row.number("pseudovalue")).collect();
     let left_out = found.len() - values.len();
-    Effect { ratio: arithmetic_mean(&values, confidence), equivalent: None, left_out, of: "pseudo-values" }
+    Effect {
+        ratio: arithmetic_mean(&values, confidence),
+        equivalent: None,
+        left_out,
+        of: "pseudo-values",
+        unit: EffectUnit::Percent,
+    }
 }
 
 /// Ratios that may be below zero, as that of a line's end to its middle is: their logarithms would leave out just the blocks that speak
@@ -306,6 +320,7 @@ fn effect_of_ratios(found: &Found, rule: Rule) -> Effect {
         equivalent: both_tests.and_then(|r| equivalent_by_interval(&r, 1.0, rule.stated.likeness())),
         left_out: found.len() - values.len(),
         of: "ratios",
+        unit: EffectUnit::Percent,
     }
 }
 
@@ -366,7 +381,8 @@ fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
         };
         (all.map(shown), used)
     };
-    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "blocks" }
+    let unit = if found.has("side") { EffectUnit::Points } else { EffectUnit::Percent };
+    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "blocks", unit }
 }
 
 /// A number of which there is a logarithm.

@@ -73,7 +73,7 @@ fn lines_as_claimed_are_reproduced() {
     insta::assert_snapshot!(verdicts(AS_CLAIMED, 0.002), @"
     reproduced: the interval says at least 5 % more; 3 ratios
     reproduced: equal within 10 % (two one-sided tests); 3 ratios
-    reproduced: slopes: -46.0 % [-46.1, -45.9], reproduced (the interval lies within 23 % to 71 %; 3 pairs); ext4 rises: +172.9 % [+171.7, +174.0], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: +257.2 % [+254.5, +259.8], reproduced (the interval says at least 5 % more; 3 pairs)
+    reproduced: slopes: -46.0 % [-46.1, -45.9], reproduced (the interval lies within 23 % to 71 %; 3 pairs); ext4 rises: +173 % [+172, +174], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: +257 % [+254, +260], reproduced (the interval says at least 5 % more; 3 pairs)
     reproduced: equal within 10 % (two one-sided tests); 3 ratios
     ");
 }
@@ -84,7 +84,7 @@ fn other_lines_contradict() {
     insta::assert_snapshot!(verdicts(others, 0.002), @"
     contradicted: the interval excludes more; 3 ratios
     contradicted: the interval excludes a difference below 10 %; 3 ratios
-    contradicted: slopes: not testable here (no pair has both numbers); ext4 rises: +172.9 % [+171.7, +174.0], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: -26.9 % [-27.3, -26.6], contradicted (the interval excludes more; 3 pairs)
+    contradicted: slopes: not testable here (no pair has both numbers); ext4 rises: +173 % [+172, +174], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: -26.9 % [-27.3, -26.6], contradicted (the interval excludes more; 3 pairs)
     contradicted: the interval excludes a difference below 10 %; 3 ratios
     ");
 }
@@ -104,7 +104,7 @@ fn lines_in_the_noise_leave_it_open() {
     insta::assert_snapshot!(verdicts(hosts, 0.3), @"
     undecided: the interval includes 5 % more and not as much; 3 ratios
     undecided: a difference below 10 % is possible, but not shown; 3 ratios
-    undecided: slopes: -44.0 % [-66.1, -7.4], undecided (the sign is as published, the size may be 23 % to 71 % or not; 3 pairs); ext4 rises: +78.3 % [+14.6, +177.4], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: +128.6 % [-16.8, +528.0], undecided (the interval includes 5 % more and not as much; 3 pairs)
+    undecided: slopes: -44.0 % [-66.1, -7.4], undecided (the sign is as published, the size may be 23 % to 71 % or not; 3 pairs); ext4 rises: +78.3 % [+14.6, +177], reproduced (the interval says at least 5 % more; 3 pairs); jfs rises: +129 % [-16.8, +528], undecided (the interval includes 5 % more and not as much; 3 pairs)
     undecided: a difference below 10 % is possible, but not shown; 3 ratios
     ");
 }
