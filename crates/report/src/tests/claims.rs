@@ -1,6 +1,6 @@
 //! The scoreboard as text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_results::{Claim, ClaimKind, ClaimPart, ClaimResult, Coverage, Covered, EffectUnit, Verdict};
 use nestor_statistics::{Interval, Ratio};
@@ -40,6 +40,7 @@ fn result(
         parts: Vec::new(),
         other: Vec::new(),
         coverage: None,
+        marked: BTreeMap::new(),
         doubts: Vec::new(),
         runs: vec![1, 2],
         why: Vec::new(),
@@ -59,6 +60,7 @@ fn results() -> Vec<ClaimResult> {
         guests: Covered { names: BTreeSet::from(["ext3".to_owned()]), of: 6 },
         hosts: Covered { names: BTreeSet::from(["jfs".to_owned()]), of: 1 },
     });
+    faster.marked = BTreeMap::from([("cached".to_owned(), 6)]);
     faster.doubts = vec!["cached in 6 of 6 runs".to_owned()];
     faster.other = vec![(
         "raw disk with cache=none".to_owned(),
@@ -163,6 +165,7 @@ fn no_claims_make_an_empty_board() {
 fn findings_are_few_lines_and_what_contradicts_comes_first() {
     insta::assert_snapshot!(claim_findings(&results()).join("\n"), @"
     - Measured: 1 reproduced, 1 contradicted, 1 smaller, same sign, 1 not testable here; configured: 1, 0 as published
+    - Less certain, because their runs are marked: cached in 1 of 3 rows
     - Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %; here +2.0 % [-5.0, +9.0]
     - Reproduced: L-27, Ext3 on JFS reads faster than Ext3 on the disk: paper +34 %; here +21.0 % [+14.0, +29.0]
     ");

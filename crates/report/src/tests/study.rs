@@ -1,5 +1,7 @@
 //! Reports of studies: the same from whole runs and from a store, with claims and figures.
 
+use std::collections::BTreeMap;
+
 use nestor_results::claims::{
     Answers, Better, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
     FigureX, Finding, FindingQuery, SeriesLine, Verdict,
@@ -38,6 +40,7 @@ pub fn claims() -> Vec<ClaimResult> {
         parts: Vec::new(),
         other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::Larger)],
         coverage: None,
+        marked: BTreeMap::new(),
         doubts: vec!["cached in 2 of 5".to_owned()],
         runs: vec![1, 2, 3],
         why: vec!["read ahead of the host".to_owned()],

@@ -1,5 +1,7 @@
 //! What a study claims, and what was found.
 
+use std::collections::BTreeMap;
+
 use super::coverage::Coverage;
 use super::effect_unit::EffectUnit;
 use nestor_statistics::Ratio;
@@ -189,7 +191,10 @@ pub struct ClaimResult {
     /// The guests and hosts that the runs behind it are of, where it is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
-    /// Marks of the runs behind it, counted.
+    /// The runs behind it that have a mark which a comparison must not be made without, by mark.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub marked: BTreeMap<String, usize>,
+    /// What makes it less certain, in words: the same marks, counted, and whatever else.
     pub doubts: Vec<String>,
     /// The runs behind it, by number, ascending.
     pub runs: Vec<i64>,

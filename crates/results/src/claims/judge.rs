@@ -1,6 +1,6 @@
 //! Runs each claim's query and judges the claim by its answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_statistics::Ratio;
 use nestor_text::units::listed;
@@ -182,6 +182,7 @@ fn not_judged(claim: &Claim, refusal: &dyn std::error::Error) -> ClaimResult {
         parts: Vec::new(),
         other: Vec::new(),
         coverage: None,
+        marked: BTreeMap::new(),
         doubts: Vec::new(),
         runs: Vec::new(),
         why: Vec::new(),
@@ -207,7 +208,8 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         }
         _ => Vec::new(),
     };
-    let doubts = if is_measured { doubts(evidence, &judged, &runs)? } else { Vec::new() };
+    let marked = if is_measured { evidence.runs().marked(&runs) } else { BTreeMap::new() };
+    let doubts = if is_measured { doubts(evidence, &judged, &runs, &marked)? } else { Vec::new() };
     Ok(ClaimResult {
         claim: claim.clone(),
         verdict: judged.verdict,
@@ -217,6 +219,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         parts: judged.parts,
         other: Vec::new(),
         coverage: (is_measured && !runs.is_empty()).then(|| evidence.file_systems().of(&runs)),
+        marked,
         doubts,
         runs: runs.into_iter().collect(),
         why,
@@ -224,8 +227,14 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
 }
 
 /// The marks that a comparison must not be made without; and whether the pairs are less independent than the interval takes them to be.
-fn doubts(evidence: &Evidence, judged: &Judgement, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
-    let mut doubts = evidence.runs().doubts(runs);
+fn doubts(
+    evidence: &Evidence,
+    judged: &Judgement,
+    runs: &BTreeSet<i64>,
+    marked: &BTreeMap<String, usize>,
+) -> rusqlite::Result<Vec<String>> {
+    let in_words = |(mark, count): (&String, &usize)| format!("{mark} in {count} of {} runs", runs.len());
+    let mut doubts: Vec<String> = marked.iter().map(in_words).collect();
     doubts.extend(judged.shared.map(|SharedBaselines { pairs, baselines }| {
         format!("{pairs} pairs share {baselines} baseline runs, so the interval is too narrow")
     }));

@@ -61,8 +61,8 @@ impl RunFacts {
         runs.iter().copied().find(|run| !self.runs.contains_key(run))
     }
 
-    /// `cached in 3 of 12 runs`, of the marks that a comparison must not be made without.
-    pub fn doubts(&self, runs: &BTreeSet<i64>) -> Vec<String> {
+    /// How many of these runs have a mark that a comparison must not be made without, by mark.
+    pub fn marked(&self, runs: &BTreeSet<i64>) -> BTreeMap<String, usize> {
         let mut counts = [0_usize; DOUBTS.len()];
         for fact in runs.iter().filter_map(|run| self.runs.get(run)) {
             for (doubt, count) in counts.iter_mut().enumerate() {
@@ -70,7 +70,7 @@ impl RunFacts {
             }
         }
         let counted = DOUBTS.iter().zip(counts).filter(|(_, count)| *count > 0);
-        counted.map(|(mark, count)| format!("{mark} in {count} of {} runs", runs.len())).collect()
+        counted.map(|(mark, count)| ((*mark).to_owned(), count)).collect()
     }
 
     /// The pairs of which one side was recorded otherwise, by what was recorded: `full / layers`. Claims about untraced repeats are exempt.
@@ -112,8 +112,12 @@ mod tests {
     #[test]
     fn a_doubt_counts_once_for_each_run_that_is_asked_of() {
         let facts = facts();
-        assert_eq!(facts.doubts(&[1, 2, 3].into()), ["cached in 2 of 3 runs", "unmatched in 1 of 3 runs"]);
-        assert_eq!(facts.doubts(&[3, 4].into()), [""; 0]);
+        let marked = |runs: &[i64]| facts.marked(&runs.iter().copied().collect());
+        assert_eq!(
+            marked(&[1, 2, 3]),
+            BTreeMap::from([("cached".to_owned(), 2), ("unmatched".to_owned(), 1)])
+        );
+        assert_eq!(marked(&[3, 4]), BTreeMap::new());
     }
 
     #[test]

@@ -134,6 +134,13 @@ mod rules_under_noise {
         Parts(usize, f64),
         /// The best of so many combinations that all have this true change, chosen on one half of the blocks and judged on the other.
         BestOf(usize, f64),
+        /// The worst beside the best of so many that are alike but for one, which has this true change: both are chosen on one half of the
+        /// blocks and judged on the other.
+        WorstBesideBest(usize, f64),
+        /// Five guests whose true changes are unlike, by up to a factor of 1.6 from this one, which is their mean: each is one pair.
+        UnlikeGuests(f64),
+        /// The variation over five hosts, the runs of one of which deviate three times as much.
+        VariationUnlike(f64),
     }
 
     const STUDIES: u32 = 1_000;
@@ -199,6 +206,42 @@ mod rules_under_noise {
                 Truth::BestOf(36, -5.0),
                 Verdict::Contradicted,
             ),
+            of(
+                "worst of 3 has -60 % of the best, no effect",
+                change(-60.0),
+                Truth::WorstBesideBest(3, 0.0),
+                Verdict::Reproduced,
+            ),
+            of(
+                "worst of 3 has -60 % of the best, the published effect",
+                change(-60.0),
+                Truth::WorstBesideBest(3, -60.0),
+                Verdict::Contradicted,
+            ),
+            of(
+                "change of -40 % over unlike guests, none in their mean",
+                change(-40.0),
+                Truth::UnlikeGuests(0.0),
+                Verdict::Reproduced,
+            ),
+            of(
+                "change of -40 % over unlike guests, the published effect",
+                change(-40.0),
+                Truth::UnlikeGuests(-40.0),
+                Verdict::Contradicted,
+            ),
+            of(
+                "variation of 45 %, none, one host deviates more",
+                change(45.0),
+                Truth::VariationUnlike(0.0),
+                Verdict::Reproduced,
+            ),
+            of(
+                "variation of 45 %, 45 %, one host deviates more",
+                change(45.0),
+                Truth::VariationUnlike(45.0),
+                Verdict::Contradicted,
+            ),
         ]
     }
 
@@ -207,18 +250,57 @@ mod rules_under_noise {
         random: &mut SeededOrder,
         per_cent: f64,
         blocks: usize,
-        deviation: f64,
+        deviations: [f64; 5],
     ) -> Vec<GroupSample> {
         // The places -2 to 2 have the variance 2.5.
         let spread = ((per_cent / 100.0_f64).powi(2).ln_1p() / 2.5).sqrt();
         let mut samples = Vec::new();
         for block in 0..blocks as u32 {
             for group in 0..5 {
-                let value = (spread * (group as f64 - 2.0) + deviation * random.normal()).exp();
+                let value = (spread * (group as f64 - 2.0) + deviations[group] * random.normal()).exp();
                 samples.push(GroupSample { group, block, value });
             }
         }
         samples
+    }
+
+    /// Pairs of what was best and what was worst on the other half of the blocks, where one of these is slower.
+    fn worst_beside_best(
+        random: &mut SeededOrder,
+        combinations: usize,
+        percent: f64,
+        blocks: usize,
+        deviation: f64,
+    ) -> Vec<(f64, f64)> {
+        let truth = |one: usize| if one == 0 { (percent / 100.0).ln_1p() } else { 0.0 };
+        let logarithms: Vec<Vec<f64>> = (0..combinations)
+            .map(|one| (0..blocks).map(|_| truth(one) + deviation * random.normal()).collect())
+            .collect();
+        let extremes_on = |half: usize| {
+            let sum = |one: &usize| logarithms[*one].iter().skip(half).step_by(2).sum::<f64>();
+            let order = |a: &usize, b: &usize| sum(a).total_cmp(&sum(b));
+            ((0..combinations).max_by(order).unwrap(), (0..combinations).min_by(order).unwrap())
+        };
+        let chosen = [extremes_on(0), extremes_on(1)];
+        let pair = |block: usize| {
+            let (best, worst) = chosen[1 - block % 2];
+            (logarithms[best][block].exp(), logarithms[worst][block].exp())
+        };
+        (0..blocks).map(pair).collect()
+    }
+
+    /// Pairs of guests, each of the means of its blocks.
+    fn unlike_guests(
+        random: &mut SeededOrder,
+        percent: f64,
+        blocks: usize,
+        deviation: f64,
+    ) -> Vec<(f64, f64)> {
+        let mut mean = |guest: usize| {
+            let truth = (percent / 100.0).ln_1p() + 0.23 * (guest as f64 - 2.0);
+            truth + (0..blocks).map(|_| deviation * random.normal()).sum::<f64>() / blocks as f64
+        };
+        (0..5).map(|guest| (100.0, 100.0 * mean(guest).exp())).collect()
     }
 
     /// Pairs of the combination that was best on the other half of the blocks.
@@ -263,8 +345,15 @@ mod rules_under_noise {
                 return if contradicts.count() > 0 { Verdict::Contradicted } else { Verdict::Undecided };
             }
             Truth::BestOf(combinations, percent) => best_of(random, combinations, percent, blocks, deviation),
-            Truth::Variation(percent) => {
-                let found = variation_between(&over_hosts(random, percent, blocks, deviation), 0.95).unwrap();
+            Truth::WorstBesideBest(combinations, percent) => {
+                worst_beside_best(random, combinations, percent, blocks, deviation)
+            }
+            Truth::UnlikeGuests(percent) => unlike_guests(random, percent, blocks, deviation),
+            Truth::Variation(percent) | Truth::VariationUnlike(percent) => {
+                let last = if matches!(case.truth, Truth::Variation(_)) { 1.0 } else { 3.0 };
+                let deviations = [1.0, 1.0, 1.0, 1.0, last].map(|times| times * deviation);
+                let found =
+                    variation_between(&over_hosts(random, percent, blocks, deviations), 0.95).unwrap();
                 // As `of_rows` has it: of two blocks nothing is said.
                 let Some(interval) = found.interval else { return Verdict::NotTestable };
                 let ratio = self::found(1.0 + found.value, 1.0 + interval.low, 1.0 + interval.high);
@@ -272,7 +361,7 @@ mod rules_under_noise {
             }
             Truth::Variations(a, b) => {
                 let mut of = |percent| {
-                    variation_between(&over_hosts(random, percent, blocks, deviation), 0.95).unwrap()
+                    variation_between(&over_hosts(random, percent, blocks, [deviation; 5]), 0.95).unwrap()
                 };
                 let (a, b) = (of(a), of(b));
                 let (difference, interval) = variation_difference(&a, &b);
@@ -282,7 +371,8 @@ mod rules_under_noise {
             }
         };
         let equivalent = equivalence(&pairs, 1.0, MARGIN, 0.95).map(|e| e.equivalent);
-        let confidence = if matches!(case.truth, Truth::BestOf(..)) { 0.975 } else { 0.95 };
+        let is_chosen = matches!(case.truth, Truth::BestOf(..) | Truth::WorstBesideBest(..));
+        let confidence = if is_chosen { 0.975 } else { 0.95 };
         let ratio = paired_ratio_at(&pairs, confidence).unwrap();
         of_ratio(&ratio, case.expected, Stated::default(), equivalent).0
     }
