@@ -3,7 +3,6 @@
 //! Readers and writers of a write-ahead log know of one another by memory that they share, which two machines cannot
 //! (<https://www.sqlite.org/wal.html>, "all processes using a database must be on the same host computer").
 
-use std::os::fd::AsFd;
 use std::path::Path;
 
 /// File systems that other machines may write to at the same time, by what `statfs` calls them. From the kernel's
@@ -37,16 +36,19 @@ pub(super) fn shared_by_machines(magic: u32) -> Option<&'static str> {
 
 /// The same for the file system that holds a file, or will hold it. One that cannot be examined is taken for local;
 /// opening the file then reports why.
+///
+/// The file is not opened for it: this process's locks of a file end when any of its descriptors of that file is closed (`fcntl(2)`),
+/// those of SQLite's connections included.
 pub(super) fn file_system_of(path: &Path) -> Option<&'static str> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The file itself may be a link to elsewhere.
-    let found = std::fs::File::open(path).or_else(|_| std::fs::File::open(folder)).ok()?;
-    let magic = rustix::fs::fstatfs(found.as_fd()).ok()?.f_type;
+    let magic = rustix::fs::statfs(path).or_else(|_| rustix::fs::statfs(folder)).ok()?.f_type;
     // 32 bits, which some architectures extend by their sign.
     shared_by_machines(magic as u32)
 }
 
-/// Whether a database's header says that it has a write-ahead log (<https://www.sqlite.org/fileformat.html>, offset 18).
+/// Whether a database's header says that it has a write-ahead log (<https://www.sqlite.org/fileformat.html>, offset 18). To be asked of
+/// files on shared file systems only, of which a connection has no lock between transactions: see [`file_system_of`].
 pub(super) fn has_write_ahead_log(path: &Path) -> bool {
     use std::os::unix::fs::FileExt as _;
     let mut versions = [0; 2];
@@ -56,6 +58,8 @@ pub(super) fn has_write_ahead_log(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::super::{Store, StoreError};
     use super::*;
     use crate::RunFilter;
@@ -63,6 +67,32 @@ mod tests {
 
     fn beside(path: &Path, ending: &str) -> bool {
         Path::new(&format!("{}{ending}", path.display())).exists()
+    }
+
+    /// Whether this process has a lock on a file (`proc_locks(5)`: the fifth field is the process, the sixth the device and the inode).
+    fn is_locked_here(path: &Path) -> bool {
+        let process = std::process::id().to_string();
+        let inode = std::fs::metadata(path).unwrap().ino().to_string();
+        std::fs::read_to_string("/proc/locks").unwrap().lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(4) == Some(&process.as_str())
+                && fields.get(5).and_then(|place| place.rsplit(':').next()) == Some(inode.as_str())
+        })
+    }
+
+    /// Without its lock another process takes itself for the last one that uses the file, and removes the log under this one's feet.
+    #[test]
+    fn a_file_that_is_opened_again_and_closed_stays_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.sqlite");
+        let mut store = Store::open(&path).unwrap();
+        store.insert(&record("ext3/kvm/hdd", 0, MIB)).unwrap();
+        assert!(is_locked_here(&path));
+        drop(Store::open_read_only(&path).unwrap());
+        assert!(is_locked_here(&path), "by another reader");
+        drop(Store::open(&path).unwrap());
+        assert!(is_locked_here(&path), "by another writer");
+        store.insert(&record("ext3/kvm/hdd", 1, MIB)).unwrap();
     }
 
     #[test]
