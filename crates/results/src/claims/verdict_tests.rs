@@ -256,8 +256,8 @@ mod rules_under_noise {
         let spread = ((per_cent / 100.0_f64).powi(2).ln_1p() / 2.5).sqrt();
         let mut samples = Vec::new();
         for block in 0..blocks as u32 {
-            for group in 0..5 {
-                let value = (spread * (group as f64 - 2.0) + deviations[group] * random.normal()).exp();
+            for (group, deviation) in deviations.iter().enumerate() {
+                let value = (spread * (group as f64 - 2.0) + deviation * random.normal()).exp();
                 samples.push(GroupSample { group, block, value });
             }
         }
