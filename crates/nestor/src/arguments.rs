@@ -276,6 +276,11 @@ pub struct SlurmArguments {
     pub directory: Option<PathBuf>,
 }
 
+/// A finite number above another; `None` for anything else.
+pub fn number_above(limit: f64, text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number > limit)
+}
+
 /// A time as options take it.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     parse_whole_seconds(text).ok_or_else(|| format!("write {TIME_FORM}"))

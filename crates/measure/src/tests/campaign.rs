@@ -118,11 +118,18 @@ impl Table {
         interrupted: &AtomicBool,
     ) -> (Vec<CellKey>, CampaignEnd) {
         let mut bench = MadeUp { ran: Vec::new(), behaviour };
-        let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
-        let end =
-            run_campaign(vec![&mut bench], study, &mut self.store, &options, interrupted, &Silent::default())
-                .unwrap();
+        let end = self.run_on(vec![&mut bench], study, interrupted);
         (bench.ran, end)
+    }
+
+    fn run_on(
+        &mut self,
+        benches: Vec<&mut (dyn Bench + Send)>,
+        study: &Study,
+        interrupted: &AtomicBool,
+    ) -> CampaignEnd {
+        let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
+        run_campaign(benches, study, &mut self.store, &options, interrupted, &Silent::default()).unwrap()
     }
 }
 
@@ -173,11 +180,8 @@ fn benches_side_by_side_run_the_same_cells_to_the_same_decisions() {
         let mut table = Table::new();
         let mut crew: Vec<MadeUp<'_>> =
             (0..benches).map(|_| MadeUp { ran: Vec::new(), behaviour: Box::new(behaviour) }).collect();
-        let (options, interrupted) =
-            (CampaignOptions { as_study: true, ..CampaignOptions::default() }, AtomicBool::new(false));
         let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
-        let watcher = Silent::default();
-        let end = run_campaign(refs, &study, &mut table.store, &options, &interrupted, &watcher).unwrap();
+        let end = table.run_on(refs, &study, &AtomicBool::new(false));
         let mut kept: Vec<_> = table.store.runs(&RunFilter::default()).unwrap();
         kept.sort_by_key(|run| run.record.position);
         let kept: Vec<_> = kept
@@ -207,11 +211,7 @@ fn two_benches_run_at_the_same_time() {
         }),
     });
     let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
-    let (options, watcher) =
-        (CampaignOptions { as_study: true, ..CampaignOptions::default() }, Silent::default());
-    let study = study(2);
-    let end =
-        run_campaign(refs, &study, &mut table.store, &options, &AtomicBool::new(false), &watcher).unwrap();
+    let end = table.run_on(refs, &study(2), &AtomicBool::new(false));
     assert_eq!(end.kept, 6);
     assert!(crew.iter().all(|bench| bench.ran.len() == 3));
 }
@@ -399,11 +399,7 @@ fn a_guest_that_ran_out_of_memory_runs_again_only_where_numbers_may_differ() {
             None => table.run(&study, bench.behaviour).0.len(),
             Some(digest) => {
                 let mut bench = Repeating(bench, digest);
-                let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
-                let interrupted = AtomicBool::new(false);
-                let benches: Vec<&mut (dyn Bench + Send)> = vec![&mut bench];
-                run_campaign(benches, &study, &mut table.store, &options, &interrupted, &Silent::default())
-                    .unwrap();
+                table.run_on(vec![&mut bench], &study, &AtomicBool::new(false));
                 bench.0.ran.len()
             }
         }
@@ -438,17 +434,7 @@ fn before_the_first_look_no_bench_waits_for_the_end_of_a_block() {
         };
         let mut benches = [(); 2].map(|()| MadeUp { ran: Vec::new(), behaviour: Box::new(&behaviour) });
         let benches = benches.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
-        let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
-        let mut table = Table::new();
-        run_campaign(
-            benches,
-            &study,
-            &mut table.store,
-            &options,
-            &AtomicBool::new(false),
-            &Silent::default(),
-        )
-        .unwrap();
+        Table::new().run_on(benches, &study, &AtomicBool::new(false));
         is_beside.load(Ordering::SeqCst)
     };
     assert!(is_beside_the_first(vec![2], true));

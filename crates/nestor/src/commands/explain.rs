@@ -51,9 +51,10 @@ pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let against =
         against.map(|one| run_number(&store, one, &format!("explain {run} --against"))).transpose()?;
     if let Some(against) = against {
-        another_cell(&store, run, against)?;
+        let (here, there) = (store.run(run)?, store.run(against)?);
+        another_cell(&here, &there)?;
         if !arguments.force {
-            same_workload(&store, run, against)?;
+            same_workload(&here, &there)?;
         }
     }
     let explanation = explanation(&store, run, against)?;
@@ -75,28 +76,32 @@ fn say_equations(store: &Store, run: i64, arguments: &ExplainArguments) -> Resul
 }
 
 /// Runs of one cell are taken together, so between two of them nothing is left to explain.
-fn another_cell(store: &Store, run: i64, against: i64) -> Result<()> {
-    let (here, there) = (store.run(run)?.record, store.run(against)?.record);
+fn another_cell(run: &StoredRun, against: &StoredRun) -> Result<()> {
+    let (here, there) = (&run.record, &against.record);
     if here.stack != there.stack || here.workload != there.workload || here.study_hash != there.study_hash {
         return Ok(());
     }
     bail!(
-        "runs {run} and {against} are both of {} under {}: there is no difference to explain\n  name a run of another stack, or \
+        "runs {} and {} are both of {} under {}: there is no difference to explain\n  name a run of another stack, or \
          omit --against for the baseline of its study; nestor compare --against NAME compares with runs that were saved before",
+        run.number,
+        against.number,
         here.stack,
         here.workload
     )
 }
 
 /// Requests of different workloads differ because different things were asked for, which no mechanism below explains.
-fn same_workload(store: &Store, run: i64, against: i64) -> Result<()> {
-    let (here, there) = (store.run(run)?.record.workload, store.run(against)?.record.workload);
+fn same_workload(run: &StoredRun, against: &StoredRun) -> Result<()> {
+    let (here, there) = (&run.record.workload, &against.record.workload);
     if here == there {
         return Ok(());
     }
     bail!(
-        "run {run} is of `{here}` and run {against} of `{there}`: what differs between them may be the workload's; name a run of \
-         `{here}`, or add --force"
+        "run {} is of `{here}` and run {} of `{there}`: what differs between them may be the workload's; name a run of \
+         `{here}`, or add --force",
+        run.number,
+        against.number
     )
 }
 

@@ -2,7 +2,7 @@
 
 use nestor_results::ClaimResult;
 
-use super::claims::here_words;
+use super::claims::found_words;
 use super::markdown::field;
 
 /// Each measured claim in one row: its id and title, what the paper says, what was found here, the verdict. Empty if nothing was measured.
@@ -16,8 +16,7 @@ pub fn claim_table(results: &[ClaimResult]) -> String {
 
 fn row(result: &ClaimResult) -> String {
     let claim = &result.claim;
-    let here = here_words(result).unwrap_or_default();
-    let here = here.strip_prefix("here ").unwrap_or_default();
-    let fields = [&claim.id, &claim.title, &claim.paper, here, result.verdict.words()].map(field);
+    let found = found_words(result).unwrap_or_default();
+    let fields = [&claim.id, &claim.title, &claim.paper, &found, result.verdict.words()].map(field);
     format!("| {} |\n", fields.join(" | "))
 }

@@ -56,7 +56,7 @@ fn answer_lines(result: &ClaimResult, indent: usize, style: Style) -> Vec<String
         "" => String::new(),
         paper => format!("paper {}", visible(paper)),
     };
-    let here = here_words(result).unwrap_or_default();
+    let here = found_words(result).map(|found| format!("here {found}")).unwrap_or_default();
     let mut verdict = result.verdict.words().to_owned();
     if result.verdict == Verdict::NotTestable && !result.reason.is_empty() {
         verdict = format!("{verdict}: {}", visible(&result.reason));
@@ -88,12 +88,12 @@ fn columns(paper: &str, here: &str, verdict: &str) -> String {
     }
 }
 
-/// `here +21.0 % [+14.0, +29.0]`; of several parts, with the name of the one that decides: `here on JFS: +21.0 % [+14.0, +29.0]`.
-pub(super) fn here_words(result: &ClaimResult) -> Option<String> {
+/// `+21.0 % [+14.0, +29.0]`; of several parts, with the name of the one that decides: `on JFS: +21.0 % [+14.0, +29.0]`.
+pub(super) fn found_words(result: &ClaimResult) -> Option<String> {
     let effect = result.unit.in_words(result.effect.as_ref()?);
     Some(match deciding_part(result) {
-        Some(part) => format!("here {}: {effect}", visible(&part.name)),
-        None => format!("here {effect}"),
+        Some(part) => format!("{}: {effect}", visible(&part.name)),
+        None => effect,
     })
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nestor_results::{ClaimResult, Tally, Verdict};
 use nestor_text::visible_in_columns as visible;
 
-use super::claims::{deciding_part, here_words};
+use super::claims::{deciding_part, found_words};
 
 /// How many claims of each kind are told: with the counts, the marks and the two lines that count the rest, nine lines at most.
 const CONTRADICTED: usize = 3;
@@ -66,7 +66,7 @@ fn sentence(result: &ClaimResult) -> String {
         format!("{}: {}, {}", capitalised(result.verdict.words()), visible(&claim.id), visible(&claim.title));
     let because = deciding_part(result).filter(|part| !part.reason.is_empty());
     let because = because.map(|part| format!(" ({})", visible(&part.reason))).unwrap_or_default();
-    let found = here_words(result).map(|here| here + &because);
+    let found = found_words(result).map(|found| format!("here {found}{because}"));
     let paper = (!claim.paper.is_empty()).then(|| format!("paper {}", visible(&claim.paper)));
     let values: Vec<String> = paper.into_iter().chain(found).collect();
     if !values.is_empty() {

@@ -69,13 +69,12 @@ impl FileSystems {
     /// Those of some runs.
     pub fn of(&self, runs: &BTreeSet<i64>) -> Coverage {
         let those = || runs.iter().filter_map(|run| self.of_run.get(run));
-        Coverage {
-            guests: Covered {
-                names: those().filter_map(|(guest, _)| guest.clone()).collect(),
-                of: self.guests,
-            },
-            hosts: Covered { names: those().filter_map(|(_, host)| host.clone()).collect(), of: self.hosts },
-        }
+        // A claim may have tens of thousands of runs and has a handful of names.
+        let guests: BTreeSet<&String> = those().filter_map(|(guest, _)| guest.as_ref()).collect();
+        let hosts: BTreeSet<&String> = those().filter_map(|(_, host)| host.as_ref()).collect();
+        let covered =
+            |names: BTreeSet<&String>, of| Covered { names: names.into_iter().cloned().collect(), of };
+        Coverage { guests: covered(guests, self.guests), hosts: covered(hosts, self.hosts) }
     }
 }
 

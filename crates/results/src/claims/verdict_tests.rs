@@ -264,6 +264,20 @@ mod rules_under_noise {
         samples
     }
 
+    /// Logarithms of so many combinations in each block, around the truth of each.
+    fn logarithms(random: &mut SeededOrder, truths: &[f64], blocks: usize, deviation: f64) -> Vec<Vec<f64>> {
+        let mut of = |truth: &f64| (0..blocks).map(|_| truth + deviation * random.normal()).collect();
+        truths.iter().map(&mut of).collect()
+    }
+
+    /// Their order on one half of the blocks, the slowest first.
+    fn order_on(half: usize, logarithms: &[Vec<f64>]) -> Vec<usize> {
+        let sum = |one: &usize| logarithms[*one].iter().skip(half).step_by(2).sum::<f64>();
+        let mut order: Vec<usize> = (0..logarithms.len()).collect();
+        order.sort_by(|a, b| sum(a).total_cmp(&sum(b)));
+        order
+    }
+
     /// Pairs of what was best and what was worst on the other half of the blocks, where one of these is slower.
     fn worst_beside_best(
         random: &mut SeededOrder,
@@ -272,18 +286,12 @@ mod rules_under_noise {
         blocks: usize,
         deviation: f64,
     ) -> Vec<(f64, f64)> {
-        let truth = |one: usize| if one == 0 { (percent / 100.0).ln_1p() } else { 0.0 };
-        let logarithms: Vec<Vec<f64>> = (0..combinations)
-            .map(|one| (0..blocks).map(|_| truth(one) + deviation * random.normal()).collect())
-            .collect();
-        let extremes_on = |half: usize| {
-            let sum = |one: &usize| logarithms[*one].iter().skip(half).step_by(2).sum::<f64>();
-            let order = |a: &usize, b: &usize| sum(a).total_cmp(&sum(b));
-            ((0..combinations).max_by(order).unwrap(), (0..combinations).min_by(order).unwrap())
-        };
-        let chosen = [extremes_on(0), extremes_on(1)];
+        let mut truths = vec![0.0; combinations];
+        truths[0] = (percent / 100.0).ln_1p();
+        let logarithms = logarithms(random, &truths, blocks, deviation);
+        let chosen = [0, 1].map(|half| order_on(half, &logarithms));
         let pair = |block: usize| {
-            let (best, worst) = chosen[1 - block % 2];
+            let (worst, best) = (chosen[1 - block % 2][0], chosen[1 - block % 2][combinations - 1]);
             (logarithms[best][block].exp(), logarithms[worst][block].exp())
         };
         (0..blocks).map(pair).collect()
@@ -311,15 +319,10 @@ mod rules_under_noise {
         blocks: usize,
         deviation: f64,
     ) -> Vec<(f64, f64)> {
-        let truth = (percent / 100.0).ln_1p();
-        let logarithms: Vec<Vec<f64>> = (0..combinations)
-            .map(|_| (0..blocks).map(|_| truth + deviation * random.normal()).collect())
-            .collect();
-        let best_on = |half: usize| {
-            let sum = |of: &[f64]| of.iter().skip(half).step_by(2).sum::<f64>();
-            (0..combinations).min_by(|a, b| sum(&logarithms[*a]).total_cmp(&sum(&logarithms[*b]))).unwrap()
-        };
-        let best = [best_on(0), best_on(1)];
+        let truths = vec![(percent / 100.0).ln_1p(); combinations];
+        let logarithms = logarithms(random, &truths, blocks, deviation);
+        // The lowest: what is judged is a loss.
+        let best = [0, 1].map(|half| order_on(half, &logarithms)[0]);
         (0..blocks).map(|block| (100.0, 100.0 * logarithms[best[1 - block % 2]][block].exp())).collect()
     }
 

@@ -190,28 +190,6 @@ fn update_means(
     Ok(())
 }
 
-fn update_arms(
-    connection: &Connection,
-    run: i64,
-    depth: i64,
-    metrics: &LayerMetrics,
-) -> rusqlite::Result<()> {
-    let Some(arms) = metrics.arms else { return Ok(()) };
-    connection
-        .prepare_cached(
-            "UPDATE layer_metrics SET arm_seek_ns = ?3, arm_rotation_ns = ?4, arm_transfer_ns = ?5 \
-             WHERE run = ?1 AND depth = ?2",
-        )?
-        .execute(params![
-            run,
-            depth,
-            integer(arms.seek_ns),
-            integer(arms.rotation_ns),
-            integer(arms.transfer_ns),
-        ])?;
-    Ok(())
-}
-
 fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
     let environment = &record.environment;
     let packages = environment.packages.iter().map(|(name, value)| ("package", name.clone(), value.clone()));
@@ -347,11 +325,14 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
     ];
     values.extend(metric_values(layer.metrics.as_ref()));
     // The columns of later versions follow these.
-    let places = [vec!["?"; values.len()], vec!["NULL"; LATER_COLUMNS]].concat().join(", ");
+    values.extend(vec![Value::Null; COLUMNS_OF_VERSION_3]);
+    let arms = layer.metrics.as_ref().and_then(|metrics| metrics.arms);
+    let parts = [arms.map(|a| a.seek_ns), arms.map(|a| a.rotation_ns), arms.map(|a| a.transfer_ns)];
+    values.extend(parts.map(|part| Value::from(part.map(integer))));
+    let places = vec!["?"; values.len()].join(", ");
     let statement = format!("INSERT INTO layer_metrics VALUES ({places})");
     connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
     let Some(metrics) = &layer.metrics else { return Ok(()) };
-    update_arms(connection, run, depth, metrics)?;
     for (name, histogram) in stages(metrics) {
         if let Some(histogram) = histogram {
             insert_histogram(connection, run, depth, name, histogram)?;
@@ -365,8 +346,8 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
     Ok(())
 }
 
-/// Columns of `layer_metrics` that [`update_means`] (of version 3) and [`update_arms`] (of version 24) fill.
-const LATER_COLUMNS: usize = 10 + 3;
+/// Columns of `layer_metrics` that [`update_means`] fills.
+const COLUMNS_OF_VERSION_3: usize = 10;
 
 /// The columns of `layer_metrics` from `trace_point` to `cache_hits`, in the table's order.
 fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {

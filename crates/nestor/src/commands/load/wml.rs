@@ -20,6 +20,7 @@ use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
 use super::{files, several, target};
+use crate::arguments::number_above;
 use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, say};
 use crate::progress::Progress;
@@ -104,10 +105,7 @@ pub struct WmlArguments {
 }
 
 fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a number above 0".to_owned()),
-    }
+    number_above(0.0, text).ok_or_else(|| "a number above 0".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -17,7 +17,7 @@ use nestor_results::{Known, KnownPlace, WrittenStack, profile_named, read_profil
 use nestor_stack::Stack;
 use serde::Serialize;
 
-use crate::arguments::LabArguments;
+use crate::arguments::{LabArguments, number_above};
 use crate::named::workload_named;
 use crate::order::require_order;
 use crate::output::{print_json, say};
@@ -59,20 +59,12 @@ pub struct PredictArguments {
 
 /// What computing can take more, in per cent: -100 would be no time at all.
 fn compute_overhead(text: &str) -> Result<f64, String> {
-    let said = "write a number of per cent above -100, such as 9.4";
-    text.parse()
-        .ok()
-        .filter(|percent: &f64| percent.is_finite() && *percent > -100.0)
-        .ok_or_else(|| said.to_owned())
+    number_above(-100.0, text).ok_or_else(|| "write a number of per cent above -100, such as 9.4".to_owned())
 }
 
 /// A ratio of two times.
 fn compute_scale(text: &str) -> Result<f64, String> {
-    let said = "write a factor above 0, such as 0.8";
-    text.parse()
-        .ok()
-        .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
-        .ok_or_else(|| said.to_owned())
+    number_above(0.0, text).ok_or_else(|| "write a factor above 0, such as 0.8".to_owned())
 }
 
 /// An answer with what was asked.
